@@ -1,0 +1,36 @@
+"""oomph: why a PyTorch job ran out of GPU memory, and which single change comes first.
+
+The library never prints. The public names are loaded on first use, so that `import oomph` stays cheap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["Diagnosis", "OomphError", "__version__", "explain"]
+
+if TYPE_CHECKING:
+    from oomph.api import explain
+    from oomph.diagnose.model import Diagnosis
+    from oomph.errors import OomphError
+
+_LAZY = {
+    "explain": "oomph.api",
+    "Diagnosis": "oomph.diagnose.model",
+    "OomphError": "oomph.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'oomph' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
