@@ -1,0 +1,58 @@
+"""Rule codes as people type them: lists, beginnings, any case; and their completion in the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from oomph.errors import UsageError
+
+if TYPE_CHECKING:
+    import click
+
+    from oomph.diagnose.rules import Rule
+
+
+def load_rules() -> tuple[Rule, ...]:
+    """All rules, by code. Imported here and not above: `oomph --help` has no need of them."""
+    from oomph.diagnose.rules import all_rules
+
+    return tuple(sorted(all_rules(), key=lambda rule: rule.code))
+
+
+def split_codes(values: Iterable[str]) -> tuple[str, ...]:
+    """`("oom2,OOM301", "OOM4")` -> `("OOM2", "OOM301", "OOM4")`: options may be repeated and hold lists."""
+    parts = (part.strip().upper() for value in values for part in value.split(","))
+    return tuple(part for part in parts if part)
+
+
+def expand_codes(beginnings: Sequence[str], rules: Sequence[Rule], option: str) -> tuple[str, ...]:
+    """The codes that start with one of `beginnings`, in order. Raises UsageError for one that matches nothing."""
+    wanted: list[str] = []
+    for beginning in beginnings:
+        matching = [rule.code for rule in rules if rule.code.startswith(beginning)]
+        if not matching:
+            raise UsageError(
+                f"{option}: no rule's code starts with {beginning!r}; `oomph rules` lists the codes"
+            )
+        wanted += matching
+    return tuple(dict.fromkeys(wanted))
+
+
+def find_rules(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules that `word` means: a code in any case, or a cause. Raises UsageError, with what may have been meant."""
+    found = tuple(rule for rule in rules if rule.code == word.upper() or rule.cause == word.lower())
+    if found:
+        return found
+    from difflib import get_close_matches
+
+    names = [rule.code for rule in rules] + sorted({rule.cause for rule in rules})
+    close = get_close_matches(word.upper(), names, n=3) or get_close_matches(word.lower(), names, n=3)
+    meant = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise UsageError(f"no rule {word!r}{meant or '; `oomph rules` lists them'}")
+
+
+def complete_codes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's
+    """Shell completion of a code or of the last code in a comma list."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{rule.code}" for rule in load_rules() if rule.code.startswith(last.upper())]

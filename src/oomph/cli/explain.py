@@ -1,0 +1,204 @@
+"""`oomph explain PATH...`: from what a failed job left behind to the cause and the first change."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from oomph.cli.codes import complete_codes
+from oomph.cli.output import check_target, emit, write_file
+
+if TYPE_CHECKING:
+    from oomph.cli.settings import Settings
+    from oomph.diagnose.model import Diagnosis
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line of `oomph explain`, as click read it; field names are the options'."""
+
+    paths: tuple[str, ...]
+    output_format: str | None
+    output: str | None
+    redact: bool
+    rank: int | None
+    show_all: bool
+    explain_evidence: bool
+    follow: bool
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    quiet: bool
+    verbose: bool
+    colour: str
+    exit_zero: bool
+
+    @property
+    def target(self) -> Path | None:
+        """The file of -o; None for standard output."""
+        return None if self.output in (None, "-") else Path(str(self.output))
+
+
+@click.command(name="explain", short_help="Why a job ran out of GPU memory.")
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "markdown", "sarif", "github"]),
+    help="How to print the answer.  [default: text]",
+)
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(), help="Write to FILE instead of standard output."
+)
+@click.option("--redact", is_flag=True, help="Leave out user names, host names, paths and tokens.")
+@click.option("--rank", metavar="N", type=click.IntRange(min=0), help="Explain the failure of rank N.")
+@click.option("--all", "show_all", is_flag=True, help="List every OOM in the input, not only the fatal one.")
+@click.option(
+    "--explain-evidence", is_flag=True, help="Quote the lines that each number and verdict rests on."
+)
+@click.option("--follow", is_flag=True, help="Watch a growing log and explain at the moment of failure.")
+@click.option(
+    "--select",
+    metavar="CODES",
+    multiple=True,
+    shell_complete=complete_codes,
+    help="Use only these rules: codes or beginnings of codes (OOM2), separated by commas.",
+)
+@click.option(
+    "--ignore", metavar="CODES", multiple=True, shell_complete=complete_codes, help="Leave these rules out."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Say on stderr what was read; show the traceback of a bug."
+)
+@click.option(
+    "--color",
+    "colour",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Colour; auto honours NO_COLOR, FORCE_COLOR and pipes.",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even when something was found.")
+@click.pass_context
+def command(ctx: click.Context, /, **options: object) -> None:
+    """Say why a job ran out of GPU memory: which phase, rank and bytes, the cause, and the first change.
+
+    PATH is a log, a folder of logs (torchrun --log-dir), a notebook, nvidia-smi output, or a glob of such; any mix,
+    plain or compressed, told apart by content. "-", or no PATH with a pipe, reads standard input.
+
+    Exit codes: 0 no failure for lack of memory (or the job recovered), 1 a failure was found, 2 nothing could be
+    read.
+    """
+    request = Request(**options)  # type: ignore[arg-type] # click has checked the types
+    ctx.find_root().meta["oomph.verbose"] = request.verbose
+    ctx.exit(_run(ctx, request))
+
+
+def _run(ctx: click.Context, request: Request) -> int:
+    from oomph.cli.settings import load_settings
+
+    paths = _paths(ctx, request.paths)
+    if request.target is not None:
+        check_target(request.target, paths)
+    settings = load_settings(Path.cwd())
+    select, ignore = _rules_asked_for(request, settings)
+    diagnosis = _diagnose(paths, select, ignore, request)
+    _check_rank(diagnosis, request.rank)
+    _deliver(diagnosis, request, request.output_format or settings.format or "text")
+    return 0 if request.exit_zero else diagnosis.exit_code
+
+
+def _paths(ctx: click.Context, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths as given; standard input when there are none and it is not a terminal."""
+    if paths:
+        return paths
+    if sys.stdin is None or sys.stdin.isatty():
+        raise click.UsageError("Name a log or a folder, or pipe a log in.", ctx)
+    return ("-",)
+
+
+def _rules_asked_for(request: Request, settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Codes to select and to ignore. The command line replaces what the settings say, option by option."""
+    from oomph.cli.codes import expand_codes, load_rules, split_codes
+
+    select = split_codes(request.select or settings.select)
+    ignore = split_codes(request.ignore or settings.ignore)
+    if not select and not ignore:
+        return (), ()
+    rules = load_rules()
+    return (
+        expand_codes(select, rules, "--select" if request.select else f"{settings.source}: select"),
+        expand_codes(ignore, rules, "--ignore" if request.ignore else f"{settings.source}: ignore"),
+    )
+
+
+def _diagnose(
+    paths: Sequence[str], select: Sequence[str], ignore: Sequence[str], request: Request
+) -> Diagnosis:
+    from oomph.api import explain
+    from oomph.cli.progress import Progress
+
+    started = time.monotonic()
+    stdin = None if sys.stdin is None else sys.stdin.buffer  # None: pythonw, or a closed descriptor
+    progress = Progress(sys.stderr, verbose=request.verbose, quiet=request.quiet)
+    try:
+        diagnosis = explain(paths, select=select, ignore=ignore, progress=progress, stdin=stdin)
+    finally:
+        progress.finish()
+    if request.verbose and not request.quiet:
+        _say_what_was_read(diagnosis, time.monotonic() - started)
+    return diagnosis
+
+
+def _say_what_was_read(diagnosis: Diagnosis, seconds: float) -> None:
+    documents = diagnosis.evidence.documents
+    for document in documents:
+        click.echo(f"read {document.source}: {document.size_bytes:,} bytes", err=True)
+    click.echo(f"{len(documents)} inputs in {seconds:.2f} s", err=True)
+
+
+def _check_rank(diagnosis: Diagnosis, rank: int | None) -> None:
+    """Refuses a rank of which the input says nothing."""
+    if rank is None:
+        return
+    from oomph.errors import UsageError
+
+    known = {incident.rank for incident in diagnosis.incidents if incident.rank is not None}
+    known |= set(diagnosis.ranks.consequences) | set(diagnosis.ranks.failed)
+    if rank not in known:
+        ranks = ", ".join(str(number) for number in sorted(known))
+        raise UsageError(
+            f"--rank {rank}: " + (f"failures are known of rank {ranks}" if known else "no rank is named")
+        )
+
+
+def _deliver(diagnosis: Diagnosis, request: Request, output_format: str) -> None:
+    """Renders the answer for where it goes and writes it there."""
+    from oomph.cli.render import render
+    from oomph.cli.terminal import DEFAULT_WIDTH, can_draw, use_colour, width
+    from oomph.report.options import ReportOptions
+
+    target = request.target
+    colour = use_colour(request.colour, sys.stdout) if target is None else request.colour == "always"
+    options = ReportOptions(
+        width=width() if target is None else DEFAULT_WIDTH,
+        colour=colour and output_format == "text",
+        all_incidents=request.show_all,
+        rank=request.rank,
+        explain_evidence=request.explain_evidence,
+        redact=request.redact,
+        unicode=target is not None or can_draw(sys.stdout),
+    )
+    text = render(diagnosis, output_format, options)
+    if target is None:
+        emit(text, colour=options.colour)
+        return
+    write_file(target, text)
+    if not request.quiet:
+        click.echo(f"wrote {target}", err=True)

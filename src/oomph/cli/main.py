@@ -1,0 +1,107 @@
+"""The `oomph` command: the group, its lazily loaded commands, and what happens when something goes wrong.
+
+Exit codes: 0 nothing wrong, 1 findings, 2 the command could not do its work, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from oomph import __version__
+from oomph.cli.output import silence_broken_pipe, tolerate_any_text
+from oomph.errors import OomphError
+
+#: Command name -> module with a `command`. In the order of `oomph --help`. A command's module imports what it needs
+#: inside its function: `oomph --help` loads all of these and must stay quick.
+COMMANDS = {
+    "explain": "oomph.cli.explain",
+    "rule": "oomph.cli.rule",
+    "rules": "oomph.cli.rules",
+    "completion": "oomph.cli.completion",
+}
+
+#: Key in the root context's `meta` under which a command says whether `-v` was given.
+VERBOSE = "oomph.verbose"
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for, and that turns errors into sentences."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command = importlib.import_module(module).command
+        assert isinstance(command, click.Command)  # noqa: S101 - an invariant of COMMANDS, not a check of input
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; every way to fail becomes one sentence on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except OomphError as error:
+            say(str(error))
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            say("interrupted")
+            ctx.exit(130)
+        except BrokenPipeError:
+            silence_broken_pipe()
+            ctx.exit(2)
+        except OSError as error:
+            what = f"{error.filename}: " if error.filename else ""
+            say(f"{what}{error.strerror or error}")
+            ctx.exit(2)
+        except Exception as error:  # noqa: BLE001 - the last resort: a sentence instead of a traceback
+            _report_bug(error, ctx.meta.get(VERBOSE))
+            ctx.exit(2)
+
+
+def say(sentence: str) -> None:
+    """One sentence to the user on stderr."""
+    click.echo(f"oomph: {sentence}", err=True)
+
+
+def _report_bug(error: Exception, verbose: bool | None) -> None:
+    """Asks for a bug report. `verbose` is None for a command that has no `-v`."""
+    import traceback
+
+    if verbose:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    hint = "; run again with -v for the whole traceback" if verbose is False else ""
+    say(f"internal error, {type(error).__name__}{where}. This is a bug in oomph: please report it{hint}")
+
+
+@click.group(
+    name="oomph",
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    """Why a PyTorch job ran out of GPU memory, and which single change comes first.
+
+    \b
+    oomph explain train.log          the cause and the first change
+    oomph explain slurm-*.out logs/  several files and folders of one job
+    kubectl logs pod | oomph explain
+
+    Exit codes: 0 nothing wrong, 1 findings, 2 the command could not do its work.
+    """
+
+
+def main() -> None:
+    """Entry point of the `oomph` script and of `python -m oomph`."""
+    tolerate_any_text(sys.stdout)
+    cli.main(prog_name="oomph")
