@@ -1,0 +1,85 @@
+"""Host memory: the CPU allocator, the kernel, Slurm, Kubernetes, Ray, Python itself (P1, P2, K2, K3, K4, K5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from oomph.evidence.messages.compact import StreamText
+from oomph.evidence.messages.pieces import is_raised
+from oomph.evidence.model import Failure, Kind
+from oomph.units import Amount
+
+_CPU = re.compile(
+    r"(?:DefaultCPUAllocator|CPUAllocator|alloc_cpu\.cpp:\d+\].{0,40}?):?(can'tallocatememory|notenoughmemory):"
+    r"youtriedtoallocate(\d{1,19})bytes"
+)
+_SLURM = re.compile(r"Detected(\d{1,6})oom[-_]killevent|task(\d{1,6}):OutOfMemory|slurmstepd:error:Exceeded\w{0,10}memorylimit")
+_RAY = re.compile(r"ray\.exceptions\.OutOfMemoryError|Taskwaskilledduetothenoderunninglowonmemory")
+_KERNEL = re.compile(r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})|oom-kill:constraint=CONSTRAINT_")
+_KUBERNETES = re.compile(r"OOMKilled")
+_NUMPY = re.compile(
+    r"Unabletoallocate(\d[\d.]{0,12})([KMGT]i?B)foranarraywithshape"
+    r"|OSError:\[Errno12\]Cannotallocatememory|(?<![\w.])MemoryError(?::|$)"
+)
+
+
+def parse(stream: StreamText) -> Iterable[Failure]:
+    """Failures of host RAM that name themselves."""
+    text = stream.text
+    if "youtriedtoallocate" in text:
+        for match in _CPU.finditer(text):
+            linux = match[1].startswith("can")
+            yield stream.failure(
+                "P1_cpu_allocator_linux" if linux else "P2_cpu_allocator_windows",
+                Kind.HOST_OOM,
+                match.start(),
+                match.end(),
+                numbers={"requested_bytes": Amount(int(match[2]))},
+                raised=is_raised(stream.before(match.start())) or "enforcefail" in stream.before(match.start()),
+                detail={"allocator": "cpu"},
+            )
+    for match in _SLURM.finditer(text):
+        yield stream.failure(
+            "K2_slurm_oomkill",
+            Kind.HOST_OOM,
+            match.start(),
+            match.end(),
+            rank=int(match[2]) if match[2] else None,
+            detail={"sender": "Slurm's cgroup"},
+        )
+    for match in _RAY.finditer(text):
+        yield stream.failure("K3_ray_oom", Kind.HOST_OOM, match.start(), match.end(), detail={"sender": "Ray"})
+    for match in _KERNEL.finditer(text):
+        pid = {"pid": match[1]} if match[1] else {}
+        yield stream.failure(
+            "K4_kernel_oomkill", Kind.HOST_OOM, match.start(), match.end(), detail={"sender": "the kernel", **pid}
+        )
+    if "OOMKilled" in text:
+        yield from _kubernetes(stream)
+    yield from _python(stream)
+
+
+def _kubernetes(stream: StreamText) -> Iterable[Failure]:
+    for match in _KUBERNETES.finditer(stream.text):
+        before = stream.before(match.start())
+        if not re.search(r"[Rr]eason[\"']?:[\"']?$|[Ss]tatus[\"']?:[\"']?$|^$|\d$", before):
+            continue
+        yield stream.failure(
+            "K5_kubernetes_oomkilled",
+            Kind.HOST_OOM,
+            match.start(),
+            match.end(),
+            detail={"sender": "Kubernetes (the container's memory limit)"},
+        )
+
+
+def _python(stream: StreamText) -> Iterable[Failure]:
+    for match in _NUMPY.finditer(stream.text):
+        before = stream.before(match.start())
+        bare = match[0].startswith(("MemoryError", "OSError"))
+        if not (is_raised(before) or (bare and len(before) <= 1)):
+            continue
+        yield stream.failure(
+            "P3_python_memoryerror", Kind.HOST_OOM, match.start(), match.end(), raised=True, detail={"allocator": "cpu"}
+        )

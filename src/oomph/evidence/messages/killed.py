@@ -1,0 +1,62 @@
+"""SIGKILL without a named sender (K1): exit codes -9 and 137, "Killed".
+
+The kernel's OOM killer sends it; so do preemption, scancel, watchdogs and people. Alone it proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from oomph.evidence.messages.compact import StreamText
+from oomph.evidence.model import Failure, Kind, Position
+
+_CODE = re.compile(
+    r"failed\(exitcode:-9\)local_rank:(\d{1,6})\(pid:(\d{1,10})\)|exitcode:-9\(pid:(\d{1,10})\)|"
+    r"exitswithreturncode=-9|diedwith<Signals\.SIGKILL:9>|terminatedwithsignalSIGKILL|"
+    r"(?:exitcode|ExitCode|exit_code|exitstatus|exitedwithcode|exitCode)[\"']?[:=]?(?:137|-9)(?!\d)|"
+    r"interruptedbysignal9:SIGKILL"
+)
+_WORKER = re.compile(r"DataLoaderworker\(pids?\(?s?\)?(\d{1,10})\)iskilledbysignal:Killed")
+_SHELL = re.compile(r"line\d{1,6}:(\d{1,10})Killed")
+_RANK = re.compile(r"rank:(\d{1,6})\(local_rank:\d{1,6}\)exitcode$")
+
+
+def parse(stream: StreamText) -> Iterable[Failure]:
+    """Failures for processes that somebody killed with signal 9."""
+    text = stream.text
+    if "-9" in text or "137" in text or "SIGKILL" in text:
+        for match in _CODE.finditer(text):
+            detail = {"pid": match[2] or match[3]} if match[2] or match[3] else {}
+            rank = int(match[1]) if match[1] else None
+            if match[3]:
+                table = _RANK.search(text, max(0, match.start() - 60), match.start() + len("exitcode"))
+                rank = int(table[1]) if table else None
+            yield stream.failure(
+                "K1_sigkill", Kind.KILLED, match.start(), match.end(), rank=rank, detail=detail
+            )
+    if "Killed" not in text:
+        return
+    for match in _WORKER.finditer(text):
+        yield stream.failure(
+            "K1_sigkill", Kind.KILLED, match.start(), match.end(), detail={"pid": match[1], "who": "DataLoader worker"}
+        )
+    for match in _SHELL.finditer(text):
+        yield stream.failure("K1_sigkill", Kind.KILLED, match.start(), match.end(), detail={"pid": match[1]})
+    for index, line in enumerate(stream.document.lines):
+        if line.stream == stream.stream and line.text.strip() == "Killed":
+            yield Failure(
+                format="K1_sigkill",
+                kind=Kind.KILLED,
+                vendor="cuda",
+                position=stream_position(stream, index),
+                end=stream_position(stream, index),
+                quote=stream.document.quote(index),
+                rank=line.rank,
+                stream=line.stream,
+            )
+
+
+def stream_position(stream: StreamText, index: int) -> Position:
+    """The Position of a line index of the stream's document."""
+    return Position(stream.document.index, index)

@@ -1,0 +1,62 @@
+"""Shared memory (S1), bitsandbytes' managed memory (B1), Triton's shared memory (T1), Accelerate's batch finder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from oomph.evidence.messages.compact import StreamText
+from oomph.evidence.messages.pieces import is_mention, is_raised
+from oomph.evidence.model import Failure, Kind
+
+_BUS = re.compile(
+    r"DataLoaderworker\(pids?\(?s?\)?(\d{1,10})\)iskilledbysignal:Buserror|"
+    r"Unexpectedbuserrorencounteredinworker|"
+    r"unabletoopensharedmemoryobject<?/?[\w./-]{0,80}>?inread-writemode|"
+    r"Nospaceleftondevice.{0,60}?/dev/shm|/dev/shm/\S{0,80}?:?Nospaceleftondevice"
+)
+_BITSANDBYTES = re.compile(r"Error(outofmemory|operationnotsupported)atline(\d{1,6})infile(\S{0,200}?pythonInterface\.\w{1,4})")
+_TRITON = re.compile(r"OutOfResources:outofresource:(\w+),Required:(\d{1,12}),Hardwarelimit:(\d{1,12})")
+_FINDER = re.compile(r"Noexecutablebatchsizefound,reachedzero")
+
+
+def parse(stream: StreamText) -> Iterable[Failure]:
+    """Failures that are not the device allocator's."""
+    text = stream.text
+    if "erro" in text or "Nospace" in text or "sharedmemory" in text:
+        for match in _BUS.finditer(text):
+            before = stream.before(match.start())
+            if is_mention(before) and not is_raised(before):
+                continue
+            detail = {"pid": match[1]} if match[1] else {}
+            yield stream.failure(
+                "S1_shm_bus_error", Kind.SHM, match.start(), match.end(), raised=is_raised(before), detail=detail
+            )
+    if "pythonInterface" in text:
+        for match in _BITSANDBYTES.finditer(text):
+            oom = match[1] == "outofmemory"
+            yield stream.failure(
+                "B1_bnb",
+                Kind.MANAGED_OOM if oom else Kind.NOT_MEMORY,
+                match.start(),
+                match.end(),
+                raised=True,
+                detail={"what": "bitsandbytes managed memory", "status": match[1]},
+            )
+    if "OutOfResources" in text:
+        for match in _TRITON.finditer(text):
+            yield stream.failure(
+                "T1_triton_smem",
+                Kind.NOT_MEMORY,
+                match.start(),
+                match.end(),
+                raised=True,
+                detail={"resource": match[1], "required": match[2], "limit": match[3]},
+            )
+    for match in _FINDER.finditer(text):
+        before = stream.before(match.start())
+        if not is_raised(before):
+            continue
+        yield stream.failure(
+            "none_frame_only", Kind.DEVICE_OOM_BARE, match.start(), match.end(), raised=True, detail={"finder": "accelerate"}
+        )
