@@ -1,0 +1,49 @@
+"""`python -m tests.conformance logs FOLDER [--json] [-v]`: rates and every miss.
+
+FOLDER holds `logs/` and `expect.jsonl`. The exit code is 0 when the folder could be judged, however many misses
+there are, and 2 when it could not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.conformance.claims import Claims
+from tests.conformance.labels import FolderError, Label, load
+from tests.conformance.render import as_json, as_text, one_line
+from tests.conformance.run import Explain, answers, oomph_explain
+from tests.conformance.score import score
+
+
+def main(arguments: list[str] | None = None, explain: Explain | None = None) -> int:
+    """Runs the command. `explain` stands in for oomph's own in tests."""
+    options = _parser().parse_args(arguments)
+    try:
+        labels = load(options.folder)
+    except FolderError as error:
+        print(error, file=sys.stderr)
+        return 2
+    told: list[tuple[Label, Claims]] = []
+    for label, claims in answers(labels, explain or oomph_explain()):
+        told.append((label, claims))
+        if options.verbose:
+            print(one_line(label, claims), file=sys.stderr, flush=True)
+    tally = score(told)
+    print(as_json(tally) if options.json else as_text(tally, str(options.folder)))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    logs = commands.add_parser("logs", help="judge explain on a folder of labelled logs")
+    logs.add_argument("folder", type=Path, metavar="FOLDER", help="holds logs/ and expect.jsonl")
+    logs.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    logs.add_argument("-v", "--verbose", action="store_true", help="one line per log on stderr")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
