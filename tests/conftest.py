@@ -1,0 +1,36 @@
+"""What every test shares: a terminal of 80 columns without colour, and hypothesis at a size that CI can bear."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+#: The checkout: README.md, examples/, docs/ and tools/ are found from here.
+ROOT = Path(__file__).resolve().parent.parent
+
+# The same examples in every run, so that a failure is a change's fault; HYPOTHESIS_PROFILE=explore looks further.
+settings.register_profile(
+    "ci",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("explore", max_examples=2000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def root() -> Path:
+    return ROOT
