@@ -1,0 +1,70 @@
+"""The examples are logs that could have happened, and oomph explains them as examples/README.md does."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import oomph
+from oomph.diagnose.model import Outcome
+from oomph.phases import Phase
+from tests.conftest import ROOT
+
+EXAMPLES = ROOT / "examples"
+
+#: Example -> phase, rank that failed first, cause; what its author made it to be.
+MEANT = {
+    "ddp-backward.log": (Phase.BACKWARD, 2, "activations"),
+    "neighbour.log": (Phase.FORWARD, None, "other_process"),
+    "fragmentation.log": (Phase.FORWARD, None, "fragmentation"),
+    "rank-logs": (Phase.OPTIMIZER, 0, "optimizer_memory"),
+}
+
+_MIB = {"MiB": 1.0, "GiB": 1024.0}
+_NUMBERS = re.compile(
+    r"Tried to allocate (?P<request>[\d.]+ .iB)\. GPU \d has a total capacity of (?P<capacity>[\d.]+ .iB) of which "
+    r"(?P<free>[\d.]+ .iB) is free\. (?:Process \d+ has (?P<other>[\d.]+ .iB) memory in use\. )?Including non-PyTorch "
+    r"memory, this process has (?P<process>[\d.]+ .iB) memory in use\. Of the allocated memory "
+    r"(?P<allocated>[\d.]+ .iB) is allocated by PyTorch, and (?P<cached>[\d.]+ .iB) is reserved"
+)
+
+
+def mib(text: str | None) -> float:
+    if text is None:
+        return 0.0
+    number, unit = text.split()
+    return float(number) * _MIB[unit]
+
+
+def messages():
+    for path in sorted(EXAMPLES.rglob("*")):
+        if path.suffix in (".log", ".json"):
+            for match in _NUMBERS.finditer(path.read_text(encoding="utf-8")):
+                yield pytest.param({key: mib(text) for key, text in match.groupdict().items()}, id=path.name)
+
+
+@pytest.mark.parametrize("sizes", messages())
+def test_the_numbers_of_every_example_add_up(sizes):
+    # Two or three sizes are printed to 0.01 GiB = 10.24 MiB, each rounded by up to half of that.
+    assert sizes["capacity"] == pytest.approx(sizes["free"] + sizes["other"] + sizes["process"], abs=15.4)
+    outside = sizes["process"] - sizes["allocated"] - sizes["cached"]
+    assert 300 < outside < 1500  # a CUDA context, with NCCL's buffers where there are ranks
+    assert sizes["request"] % 2 < 0.01 or sizes["request"] > 1024  # the allocator asks for multiples of 2 MiB
+    assert sizes["request"] > sizes["free"]
+
+
+def test_every_example_has_an_expectation():
+    assert {path.name for path in EXAMPLES.iterdir()} - {"README.md"} == set(MEANT)
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_oomph_explains_every_example(name):
+    phase, rank, cause = MEANT[name]
+    diagnosis = oomph.explain([str(EXAMPLES / name)])
+    assert diagnosis.outcome is Outcome.FAILED
+    assert diagnosis.incident is not None
+    assert diagnosis.incident.phase.phase is phase
+    assert diagnosis.ranks.first == rank
+    assert diagnosis.findings[0].cause == cause
+    assert diagnosis.advice is not None
