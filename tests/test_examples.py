@@ -44,7 +44,7 @@ def messages():
                 yield pytest.param({key: mib(text) for key, text in match.groupdict().items()}, id=path.name)
 
 
-@pytest.mark.parametrize("sizes", messages())
+@pytest.mark.parametrize("sizes", list(messages()))
 def test_the_numbers_of_every_example_add_up(sizes):
     # Two or three sizes are printed to 0.01 GiB = 10.24 MiB, each rounded by up to half of that.
     assert sizes["capacity"] == pytest.approx(sizes["free"] + sizes["other"] + sizes["process"], abs=15.4)

@@ -1,0 +1,158 @@
+"""Writes what is generated from the code: the pages of the rules, the command reference, and outputs in documents.
+
+    python tools/gen_docs.py            write
+    python tools/gen_docs.py --check    write nothing; exit 1 and name each file that is not up to date
+
+A document shows a command's real output between two comments, the first of which names the command:
+
+    <!-- output of: oomph explain examples/ddp-backward.log -->
+    <!-- end of output -->
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from oomph.cli.codes import load_rules
+from oomph.cli.main import COMMANDS, cli
+from oomph.cli.rule import as_markdown
+
+if TYPE_CHECKING:
+    from oomph.diagnose.rules import Rule
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTICE = "<!-- Written by tools/gen_docs.py from {source}. Edits here are lost. -->\n"
+
+_OUTPUT = re.compile(
+    r"(?P<begin><!-- output of: oomph (?P<arguments>[^\n]*?) -->\n).*?(?P<end><!-- end of output -->)",
+    re.DOTALL,
+)
+
+
+def generated() -> dict[Path, str]:
+    """Every file that this tool writes, with its content."""
+    rules = load_rules()
+    files = {ROOT / "docs" / "rules" / f"{rule.code}.md": rule_page(rule) for rule in rules}
+    files[ROOT / "docs" / "rules" / "index.md"] = rule_index(rules)
+    files[ROOT / "docs" / "command-line.md"] = command_reference()
+    for document in (ROOT / "README.md", ROOT / "docs" / "index.md"):
+        files[document] = with_outputs(document.read_text(encoding="utf-8"))
+    return files
+
+
+def rule_page(rule: Rule) -> str:
+    """`oomph rule CODE --format markdown`, with a notice that names the rule's file."""
+    module = type(rule).__module__.replace(".", "/")
+    return NOTICE.format(source=f"src/{module}.py") + "\n" + as_markdown(rule)
+
+
+def rule_index(rules: tuple[Rule, ...]) -> str:
+    """A table of all rules with links to their pages."""
+    rows = [f"| [{rule.code}]({rule.code}.md) | `{rule.cause}` | {rule.name} |" for rule in rules]
+    head = [NOTICE.format(source="src/oomph/diagnose/rules"), "# Rules", ""]
+    about = "A code is stable: it is never given to another rule. `oomph rule CODE` prints a page in the terminal.\n"
+    return "\n".join([*head, about, "| Code | Cause | Name |", "|---|---|---|", *rows, ""])
+
+
+def command_reference() -> str:
+    """Every command with its help, arguments and options, independent of click's own layout."""
+    parts = [NOTICE.format(source="src/oomph/cli"), "# Command line", "", paragraphs(cli.help)]
+    context = click.Context(cli, info_name="oomph")
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None  # noqa: S101 - the names are the group's own
+        usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name, parent=context)))
+        parts += [f"## oomph {name}", "", f"    oomph {name} {usage}", "", paragraphs(command.help)]
+        rows = [option_row(option) for option in command.params if isinstance(option, click.Option)]
+        if rows:
+            parts += ["| Option | Meaning |", "|---|---|", *rows, ""]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def paragraphs(text: str | None) -> str:
+    """A command's help: paragraphs joined to lines, blocks that click keeps as they are (\\b) indented."""
+    blocks = []
+    for block in (text or "").split("\n\n"):
+        if block.startswith("\b\n"):
+            blocks.append("\n".join("    " + line for line in block.splitlines()[1:]))
+        else:
+            blocks.append(" ".join(block.split()))
+    return "\n\n".join(blocks) + "\n"
+
+
+def option_row(option: click.Option) -> str:
+    """One row of a command's table."""
+    if isinstance(option.type, click.Choice):
+        value = " " + "\\|".join(str(choice) for choice in option.type.choices)
+    else:
+        value = "" if option.is_flag else f" {option.metavar}"
+    return f"| `{', '.join(option.opts)}{value}` | {option.help} |"
+
+
+def with_outputs(text: str) -> str:
+    """The document with the output of each command that it names, as the command prints it to a pipe of 80 columns."""
+
+    def fill(match: re.Match[str]) -> str:
+        output = output_of(shlex.split(match["arguments"]))
+        return f"{match['begin']}```text\n$ oomph {match['arguments']}\n{output}```\n{match['end']}"
+
+    return _OUTPUT.sub(fill, text)
+
+
+def output_of(arguments: list[str]) -> str:
+    """Standard output of `oomph ARGUMENTS`, run from the root of the checkout. Raises RuntimeError on exit code 2."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+    environment |= {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, "-m", "oomph", *arguments],
+        check=False,
+        capture_output=True,
+        cwd=ROOT,
+        encoding="utf-8",
+        env=environment,
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"oomph {shlex.join(arguments)} failed: {done.stderr}")
+    return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
+
+
+def stale_pages(files: dict[Path, str]) -> list[Path]:
+    """Pages of rules that do not exist (any more)."""
+    return [path for path in sorted((ROOT / "docs" / "rules").glob("*.md")) if path not in files]
+
+
+def main() -> int:
+    """Writes or checks the files; returns the exit code."""
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        print(__doc__, file=sys.stderr)
+        return 2
+    files = generated()
+    changed = [
+        path for path, text in files.items() if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    stale = stale_pages(files)
+    for path in (*changed, *stale):
+        print(
+            f"{path.relative_to(ROOT)}: {'out of date' if check else 'written' if path in files else 'removed'}"
+        )
+    if check:
+        return 1 if changed or stale else 0
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path], encoding="utf-8", newline="\n")
+    for path in stale:
+        path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
