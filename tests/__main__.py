@@ -18,7 +18,7 @@ CHECKS = {
     "mypy": ["-m", "mypy"],
     "import-linter": [
         "-c",
-        "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_logo=True))",
+        "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())",
     ],
     "pytest": ["-m", "pytest"],
 }
