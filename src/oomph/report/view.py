@@ -1,0 +1,205 @@
+"""The part of a diagnosis that reports show: cleaned, redacted if asked for, and filtered by rank.
+
+Every renderer starts here, so that no string of a log reaches any output by another road.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar, cast
+
+from oomph.diagnose.model import Diagnosis, Finding, Incident, PhaseVerdict, Step
+from oomph.evidence.model import Document, Evidence, Fact, Failure, Frame, Quote
+from oomph.memory.ledger import Problem
+from oomph.report.clean import clean, cut
+from oomph.report.options import ReportOptions
+from oomph.report.redact import Redactor
+
+T = TypeVar("T")
+
+#: Fields that hold oomph's own keys: nothing private can be in them, and redaction could only damage them.
+_OWN_KEYS = {
+    Failure: frozenset(("format", "vendor", "artefacts")),
+    Finding: frozenset(("code", "actions")),
+    Fact: frozenset(("name",)),
+    Incident: frozenset(("status",)),
+    PhaseVerdict: frozenset(("evidence",)),
+    Problem: frozenset(("code",)),
+    Step: frozenset(("code",)),
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input as the report names it. `lines` is the number of its last line that was read; with `partial` there
+    may be more, because only the interesting places of a large file were kept."""
+
+    name: str
+    lines: int
+    size_bytes: int
+    rank: int | None = None
+    attempt: int | None = None
+    partial: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class View:
+    """What a renderer works on.
+
+    `diagnosis` has cleaned strings and no documents, tracebacks or samples. `incident` is the one that is shown
+    (of the rank asked for, if one was), `incidents` those to list. `last_step` is the last training step that the
+    job printed before the failure, and `sizes_rounded_up` says that the allocator was told to round requests.
+    """
+
+    diagnosis: Diagnosis
+    incident: Incident | None
+    incidents: tuple[Incident, ...]
+    sources: tuple[Source, ...]
+    last_step: str | None = None
+    sizes_rounded_up: bool = False
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether the incident that is shown is the one that the findings are about."""
+        return self.incident is None or self.incident == self.diagnosis.incident
+
+    @property
+    def lines(self) -> int:
+        return sum(source.lines for source in self.sources)
+
+
+def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
+    """The view of `diagnosis` that every renderer of this package shows."""
+    sources = tuple(_source(document) for document in diagnosis.evidence.documents)
+    reduced = _reduced(diagnosis)
+    text = _Text(Redactor() if options.redact else None)
+    if text.redactor is not None:
+        for string in _strings((reduced, sources)):
+            text.redactor.learn(clean(string))
+    shown = text.apply(reduced)
+    incidents = shown.incidents
+    incident = shown.incident
+    if options.rank is not None:
+        incidents = tuple(one for one in incidents if one.rank == options.rank)
+        if incident is None or incident.rank != options.rank:
+            incident = _most_serious(incidents)
+    return View(
+        diagnosis=shown,
+        incident=incident,
+        incidents=incidents,
+        sources=text.apply(sources),
+        last_step=None if incident is None else _last_step(diagnosis.evidence, incident),
+        sizes_rounded_up=any(
+            "roundup_power2" in fact.value for fact in diagnosis.evidence.facts_named("alloc_conf")
+        ),
+    )
+
+
+def _reduced(diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis without what no report shows: the lines of the documents, the tracebacks, the samples."""
+
+    def lean(incident: Incident) -> Incident:
+        return dataclasses.replace(incident, traceback=None)
+
+    return dataclasses.replace(
+        diagnosis,
+        evidence=Evidence(documents=(), notes=diagnosis.evidence.notes),
+        incident=None if diagnosis.incident is None else lean(diagnosis.incident),
+        incidents=tuple(lean(incident) for incident in diagnosis.incidents),
+    )
+
+
+def _most_serious(incidents: tuple[Incident, ...]) -> Incident | None:
+    for status in ("fatal", "consequence"):
+        for incident in incidents:
+            if incident.status == status:
+                return incident
+    return incidents[-1] if incidents else None
+
+
+def _source(document: Document) -> Source:
+    return Source(
+        name=document.source,
+        lines=document.lines[-1].number if document.lines else 0,
+        size_bytes=document.size_bytes,
+        rank=document.rank,
+        attempt=document.attempt,
+        partial=bool(document.gaps),
+        notes=document.notes,
+    )
+
+
+def _last_step(evidence: Evidence, incident: Incident) -> str | None:
+    """The number of the last progress line before the failure, of the same rank where ranks are known."""
+    found = None
+    where = incident.failure.position
+    for fact in evidence.facts:
+        if fact.name != "progress" or not fact.value.isdecimal():
+            continue
+        if fact.position.document != where.document or fact.position.line >= where.line:
+            continue
+        if fact.rank is None or incident.rank is None or fact.rank == incident.rank:
+            found = fact
+    return None if found is None else found.value
+
+
+class _Text:
+    """Applies cleaning (and redaction) to every string of a value, however deep it lies."""
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        self.redactor = redactor
+
+    def apply(self, value: T) -> T:
+        return cast("T", self._walk(value, "text"))
+
+    def _walk(self, value: object, use: str) -> object:
+        if isinstance(value, Enum) or value is None:
+            return value
+        if isinstance(value, str):
+            return self._string(value, use)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            changes = {
+                field.name: self._walk(getattr(value, field.name), _use(value, field.name))
+                for field in dataclasses.fields(value)
+            }
+            return dataclasses.replace(value, **changes)
+        if isinstance(value, tuple):
+            return tuple(self._walk(item, use) for item in value)
+        if isinstance(value, Mapping):
+            return {self._walk(key, "own"): self._walk(item, use) for key, item in value.items()}
+        return value
+
+    def _string(self, value: str, use: str) -> str:
+        text = clean(value)
+        if self.redactor is not None and use != "own":
+            text = self.redactor.path(text) if use == "path" else self.redactor(text)
+        return cut(text)
+
+
+def _use(owner: object, field: str) -> str:
+    """How the text of a field is treated: "path" (a file's name as a whole), "own" (oomph's key) or "text"."""
+    if (type(owner), field) in ((Quote, "source"), (Source, "name"), (Frame, "file")):
+        return "path"
+    return "own" if field in _OWN_KEYS.get(type(owner), ()) else "text"
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Every string in a value, depth first."""
+    if isinstance(value, Enum) or value is None:
+        return
+    if isinstance(value, str):
+        yield value
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _strings(getattr(value, field.name))
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _strings(key)
+            yield from _strings(item)
