@@ -9,7 +9,8 @@ from tests.evidence.messages.samples import ALLOCATOR, ASYNC, SHORT, Sample, ids
 WIDTHS = range(40, 121)
 #: Every width for the plain wraps, some for those that add to them.
 STEP = {"cut": 1, "wrapped": 1}
-AFTER = "\nstep 12 | loss 2.310 | mem 11.20 GiB | 42 MiB free\n"
+#: The next lines of the log: sizes beside the words of the message, which are not the message's.
+AFTER = "\nstep 12 | loss 2.310 | mem 11.20 GiB | 1.50 GiB cached | 42 MiB free\nquota: 9.00 GiB allowed; 3 MiB used\n"
 
 
 def outcome(text: str, sample: Sample) -> str:

@@ -102,7 +102,7 @@ def test_cut_with_a_rank_prefix_and_another_rank_behind(sample: Sample):
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to all",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 15.66",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 15.66 GiB. GPU 0 has a total capacity of 79.1",
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 9.11 GiB",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 9.1 ",
         "RuntimeError: CUDA out of memory. Tried to allocate 2.92 GiB (GPU 0; 23.70 GiB total capacity; 19.21 GiB al",
     ],
 )
