@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oomph.memory.ledger import Ledger
 from oomph.report.layout import Style, cells, pad, wrap
 from oomph.report.options import ReportOptions
-from oomph.report.parts import Part, is_rounding, share, split
+from oomph.report.parts import Part, is_rounding, printed_only, share, split
 from oomph.report.words import asked_bytes, asked_words, size
 from oomph.units import format_bytes
 
@@ -34,6 +34,8 @@ _MISSING_SHARE = 5
 
 def render_bar(ledger: Ledger, options: ReportOptions, indent: str = "  ") -> list[str]:
     """The bar of `options.columns` columns, the marks of limit and request, and the legend; [] for no numbers."""
+    if ledger.problems:
+        ledger = printed_only(ledger)
     parts = split(ledger)
     words = asked_words(ledger)
     if not parts:
@@ -213,7 +215,7 @@ def _other_rows(ledger: Ledger) -> list[Row]:
         ("capacity_bytes", "capacity"),
     ):
         value = getattr(ledger, field)
-        if value is None or (field == "process_bytes" and ledger.reserved_bytes is None):
+        if value is None or (field == "process_bytes" and _is_one_stretch(ledger)):
             continue  # a process that is one stretch has its line already
         remark = {"limit_bytes": "what PyTorch may reserve", "process_bytes": "outside + allocated + cached"}
         rows.append((" ", name, size(value), _remarks(known(ledger, field), remark.get(field, ""))))
@@ -222,8 +224,14 @@ def _other_rows(ledger: Ledger) -> list[Row]:
     return rows
 
 
+def _is_one_stretch(ledger: Ledger) -> bool:
+    return ledger.reserved_bytes is None and ledger.allocated_bytes is None and ledger.cached_bytes is None
+
+
 def ledger_table(ledger: Ledger, options: ReportOptions) -> list[tuple[str, str, str]]:
     """(name, size, how it is known) for every part of the bar and every sum, for renderers that draw no bar."""
+    if ledger.problems:
+        ledger = printed_only(ledger)
     rows = [_legend_row(ledger, part, options) for part in split(ledger)]
     rows += [*_unknown_rows(ledger), *_other_rows(ledger)] if rows else []
     return [(name, shown, how) for _, name, shown, how in rows]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oomph.memory.ledger import Ledger
+from oomph.units import Amount
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,11 @@ class Part:
 def split(ledger: Ledger) -> tuple[Part, ...]:
     """The parts of the capacity in the order of the bar, parts of 0 bytes included; () when nothing is known.
 
-    A derived part that is no larger than its rounding may be nothing at all: its stretch is 0.
+    A derived part that is no larger than its rounding may be nothing at all: its stretch is 0. When printed numbers
+    contradict each other, what was derived from them means nothing: only printed numbers are parts then.
     """
+    if ledger.problems:
+        ledger = printed_only(ledger)
     parts = [*_not_torch(ledger), *_torch(ledger)]
     if ledger.free_bytes is not None:
         parts.append(Part("free", "free", ledger.free_bytes, "free_bytes"))
@@ -42,8 +46,23 @@ def split(ledger: Ledger) -> tuple[Part, ...]:
     rest = _left_over(ledger, parts)
     if rest:
         position = len(parts) - (parts[-1].key == "free")
-        parts.insert(position, Part("unknown", "unknown", rest, "", "the log does not say"))
+        parts.insert(position, Part("unknown", "unknown", rest, "", "the rest of the capacity"))
     return tuple(parts)
+
+
+def printed_only(ledger: Ledger) -> Ledger:
+    """The ledger without the numbers that were derived."""
+    printed = {
+        name: Amount(getattr(ledger, name), ledger.slack_bytes.get(name, 0))
+        for name, origin in ledger.origins.items()
+        if origin == "printed"
+    }
+    return Ledger(
+        **{name: size.bytes for name, size in printed.items()},
+        origins=dict.fromkeys(printed, "printed"),
+        slack_bytes={name: size.slack_bytes for name, size in printed.items()},
+        problems=ledger.problems,
+    )
 
 
 def is_rounding(ledger: Ledger, field: str) -> bool:

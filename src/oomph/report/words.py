@@ -77,18 +77,18 @@ def headline(view: View) -> str:
 
 
 def what(incident: Incident) -> str:
-    """ "CUDA out of memory", as far as the failure's text proves it."""
+    """What happened, as far as the failure's text proves it: "CUDA out of memory"."""
     vendor = incident.failure.vendor
     return _KINDS[incident.failure.kind].format(vendor=_VENDORS.get(vendor, vendor.upper() or "device"))
 
 
 def phase_words(verdict: PhaseVerdict) -> str:
-    """ "in backward (checkpoint recompute)"."""
+    """The phase in a sentence: "in backward (checkpoint recompute)"."""
     return _PHASES[verdict.phase] + (" (checkpoint recompute)" if verdict.recompute else "")
 
 
 def place(incident: Incident) -> str:
-    """ " on rank 1 (GPU 1)", " on GPU 0", or nothing when neither is known."""
+    """Where: " on rank 1 (GPU 1)", " on GPU 0", or nothing when neither is known."""
     device = device_words(incident)
     if incident.rank is None:
         return f" on {device}" if device else ""
@@ -96,7 +96,7 @@ def place(incident: Incident) -> str:
 
 
 def device_words(incident: Incident) -> str:
-    """ "GPU 1", "XPU 0"; "" when the device is not printed or not the subject."""
+    """The device: "GPU 1", "XPU 0"; "" when it is not printed or not the subject."""
     if incident.failure.device is None or incident.failure.kind in HOST_KINDS:
         return ""
     name = {"xpu": "XPU", "npu": "NPU"}.get(incident.failure.vendor, "GPU")
@@ -104,7 +104,7 @@ def device_words(incident: Incident) -> str:
 
 
 def read_so_far(view: View) -> str:
-    """ "2 files (1,204 lines)"; "at least" where only parts of a file were kept."""
+    """What was read: "2 files (1,204 lines)"; "at least" where only parts of a file were kept."""
     count = len(view.sources)
     if count == 1 and view.sources[0].name == "-":
         files = "standard input"
@@ -115,12 +115,12 @@ def read_so_far(view: View) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """ "1 file", "2 files", "1,204 lines"."""
+    """A count and its noun: "1 file", "2 files", "1,204 lines"."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """ "0, 2-5, 7" for rank numbers in any order."""
+    """Numbers in any order as ranges: "0, 2-5, 7"."""
     spans: list[list[int]] = []
     for number in sorted(set(numbers)):
         if spans and number == spans[-1][1] + 1:
@@ -131,13 +131,13 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def where(quote: Quote) -> str:
-    """ "train.log:120", "standard input:3"."""
+    """A quote's place: "train.log:120", "standard input:3"."""
     source = "standard input" if quote.source == "-" else quote.source
     return f"{source}:{quote.line}" if quote.line > 0 else source
 
 
 def frame_words(frame: Frame) -> str:
-    """ "train.py:70, in train"."""
+    """A frame's place: "train.py:70, in train"."""
     line = f":{frame.line}" if frame.line > 0 else ""
     return f"{frame.file}{line}" + (f", in {frame.function}" if frame.function else "")
 
@@ -171,7 +171,7 @@ def asked_bytes(ledger: Ledger) -> tuple[int, int] | None:
 
 
 def asked_words(ledger: Ledger) -> str:
-    """ "Asked for 1.31 GiB, 1.03 GiB was free: 285.00 MiB short."; "" when nothing was printed."""
+    """The request against what was free: "Asked for 580.00 MiB, 328.62 MiB was free: 251.38 MiB short."; or ""."""
     asked = asked_bytes(ledger)
     if asked is None:
         return ""
