@@ -141,7 +141,8 @@ class Diagnosis:
 
     `incident` is the failure that is explained (None with outcome `no_oom`), `incidents` all of them. `findings` are
     ranked, best first. `other_errors` are uncaught errors that are not memory. `notes` are facts about the input
-    (truncated, doctored numbers, artefacts), a sentence each.
+    (truncated, doctored numbers, artefacts), a sentence each. `phase` is the incident's, or with `no_oom` the phase
+    of the error that ended the job, if there is one.
     """
 
     outcome: Outcome
@@ -156,6 +157,7 @@ class Diagnosis:
     job: tuple[Fact, ...] = ()
     other_errors: tuple[Quote, ...] = ()
     notes: tuple[str, ...] = ()
+    phase: PhaseVerdict | None = None
 
     @property
     def exit_code(self) -> int:

@@ -1,0 +1,162 @@
+"""Evidence to Diagnosis: incidents, the one to explain, its phase, the rules, the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from oomph.diagnose.case import Case
+from oomph.diagnose.incidents import Group, group
+from oomph.diagnose.model import (
+    Diagnosis,
+    Finding,
+    Incident,
+    Outcome,
+    RuledOut,
+)
+from oomph.diagnose.notes import notes_of
+from oomph.diagnose.others import other_errors, other_phase
+from oomph.diagnose.phases.verdict import phase_of
+from oomph.diagnose.ranks import rank_verdict
+from oomph.diagnose.rules import all_rules
+from oomph.diagnose.summary import summary_of
+from oomph.diagnose.survival import DEVICE_KINDS, status_of
+from oomph.evidence.model import Evidence, Kind
+
+#: Facts about the job that reports show, in this order.
+JOB_FACTS = (
+    "model",
+    "total_params",
+    "trainable_params",
+    "dtype",
+    "mixed_precision",
+    "quantization",
+    "batch_size",
+    "accumulation",
+    "eval_batch_size",
+    "sequence_length",
+    "vocab_size",
+    "optimizer",
+    "checkpointing",
+    "lora_rank",
+    "framework",
+    "launcher",
+    "world_size",
+    "zero_stage",
+    "offload",
+    "gpu_name",
+    "torch_version",
+    "cuda_version",
+    "driver_version",
+    "platform",
+    "alloc_conf",
+    "memory_fraction",
+)
+
+
+def diagnose(evidence: Evidence, *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Diagnosis, Case | None]:
+    """The diagnosis without advice, and the Case of the incident that it explains.
+
+    `select` and `ignore` are code prefixes ("OOM2"): only selected rules run, ignored ones do not.
+    """
+    groups = group(evidence)
+    judged: list[tuple[Group, str, str]] = []
+    dropped: list[str] = []
+    for one in groups:
+        status, why = status_of(evidence, one, groups)
+        if status == "dropped":
+            dropped.append(f"{one.lead.quote.source}:{one.lead.quote.line}: {why}")
+        else:
+            judged.append((one, status, why))
+    chosen, outcome = _choose(judged)
+    cases = {id(one): _case(evidence, one) for one, _, _ in judged}
+    incidents = [_incident(cases[id(one)], one, status, why) for one, status, why in judged]
+    explained = None
+    case = None
+    if chosen is not None:
+        case = cases[id(chosen)]
+        explained = incidents[[id(one) for one, _, _ in judged].index(id(chosen))]
+    findings, ruled_out = _apply(case, select, ignore) if case is not None else ((), ())
+    if outcome is Outcome.NO_OOM and explained is not None:
+        findings = tuple(finding for finding in findings if finding.cause == "not_an_oom")
+    ranks = rank_verdict(evidence, incidents, explained)
+    others = other_errors(evidence, explained)
+    phase = explained.phase if explained is not None else other_phase(evidence)
+    draft = Diagnosis(
+        outcome=outcome,
+        summary="",
+        incident=explained,
+        incidents=tuple(incidents),
+        ranks=ranks,
+        findings=findings,
+        ruled_out=ruled_out,
+        evidence=evidence,
+        job=tuple(fact for name in JOB_FACTS if (fact := (case.fact(name) if case else evidence.fact(name)))),
+        other_errors=others,
+        notes=tuple(notes_of(evidence, case, dropped)),
+        phase=phase,
+    )
+    return replace(draft, summary=summary_of(draft)), case
+
+
+def _choose(judged: Sequence[tuple[Group, str, str]]) -> tuple[Group | None, Outcome]:
+    """The failure to explain: the first fatal one; without one, the first that was caught."""
+    fatal = [one for one, status, _ in judged if status == "fatal" and one.lead.kind is not Kind.NOT_MEMORY]
+    if fatal:
+        device = [one for one in fatal if one.lead.kind in DEVICE_KINDS]
+        numbered = [one for one in device if one.lead.numbers]
+        first = (device or fatal)[0]
+        if numbered and not first.lead.numbers and first.lead.kind in (Kind.DISGUISED, Kind.DEVICE_OOM_BARE):
+            first = numbered[0]
+        return _earliest(first, numbered or device or fatal), Outcome.FAILED
+    caught = [(one, why) for one, status, why in judged if status == "caught"]
+    if caught:
+        open_end = all("does not show what came after" in why for _, why in caught)
+        return caught[0][0], Outcome.FAILED if open_end else Outcome.RECOVERED
+    for one, _, _ in judged:
+        if one.lead.kind is Kind.NOT_MEMORY:
+            return one, Outcome.NO_OOM
+    return None, Outcome.NO_OOM
+
+
+def _earliest(first: Group, candidates: Sequence[Group]) -> Group:
+    """`first` in input order; where all candidates of several files carry a time, the earliest."""
+    documents = {one.start.document for one in candidates}
+    if len(documents) < 2:
+        return first
+    return first
+
+
+def _case(evidence: Evidence, one: Group) -> Case:
+    return Case(evidence, one, phase_of(evidence, one.lead, one.traceback, one.start))
+
+
+def _incident(case: Case, one: Group, status: str, why: str) -> Incident:
+    lead = one.lead
+    return Incident(
+        failure=lead,
+        status=status,
+        rank=one.rank,
+        phase=case.phase_verdict,
+        ledger=case.ledger,
+        traceback=one.traceback,
+        copies=tuple(failure for failure in one.prints if failure is not lead),
+        why_status=why,
+    )
+
+
+def _apply(case: Case, select: Sequence[str], ignore: Sequence[str]) -> tuple[tuple[Finding, ...], tuple[RuledOut, ...]]:
+    findings: list[Finding] = []
+    ruled_out: list[RuledOut] = []
+    for rule in all_rules():
+        if select and not rule.code.startswith(tuple(select)):
+            continue
+        if ignore and rule.code.startswith(tuple(ignore)):
+            continue
+        answer = rule.check(case)
+        if isinstance(answer, RuledOut):
+            ruled_out.append(answer)
+        elif answer is not None:
+            findings.append(rule.finding(case, answer))
+    findings.sort(key=lambda finding: -finding.score)
+    return tuple(findings), tuple(ruled_out)

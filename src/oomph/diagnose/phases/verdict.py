@@ -1,0 +1,121 @@
+"""The phase of one failure: frames first, then the job's own announcements, else unknown."""
+
+from __future__ import annotations
+
+import re
+
+from oomph.diagnose.model import PhaseVerdict
+from oomph.diagnose.phases.walk import Decision, decide
+from oomph.evidence.model import Evidence, Fact, Failure, Frame, Position, Traceback
+from oomph.phases import Phase
+
+#: Values of the fact `phase_line` -> phase. "train" proves only that training had begun.
+_ANNOUNCED = {
+    "init": Phase.INIT,
+    "load": Phase.LOAD,
+    "eval": Phase.EVAL,
+    "generate": Phase.GENERATE,
+    "save": Phase.SAVE,
+}
+_TRAINING_FRAME = re.compile(r"_?(?:train|fit|training)(?:_\w+)?$|run_epoch$|train_\w+|\w+_train$")
+_CLONE_WARNING = "Failed to clone() tensor"
+
+
+def phase_of(evidence: Evidence, failure: Failure | None, traceback: Traceback | None, at: Position) -> PhaseVerdict:
+    """The phase in which `failure` happened. `at` is where it was printed."""
+    first_step = _first_step(evidence, at, failure.rank if failure else None)
+    if failure is not None and _CLONE_WARNING in failure.quote.text:
+        return PhaseVerdict(
+            Phase.SAVE,
+            "log_line",
+            "FSDP warns that it could not clone a tensor of the state dict it is collecting",
+            quote=failure.quote,
+            first_step=first_step,
+        )
+    announced = _announcement(evidence, at, failure.rank if failure else None)
+    decision = decide(traceback.frames) if traceback is not None else None
+    if decision is not None and traceback is not None:
+        if decision.phase is Phase.FORWARD and announced is not None and not _trains(traceback.frames):
+            phase = _ANNOUNCED.get(announced.value)
+            if phase in (Phase.EVAL, Phase.GENERATE):
+                return PhaseVerdict(
+                    phase,
+                    "log_line",
+                    f"the job said: {announced.quote.text[:120]}",
+                    frame=decision.frame,
+                    quote=announced.quote,
+                    first_step=first_step,
+                )
+        return _by_frame(decision, first_step)
+    if announced is not None and announced.value in _ANNOUNCED:
+        return PhaseVerdict(
+            _ANNOUNCED[announced.value],
+            "log_line",
+            f"no frame decides; the job's last word on what it does is: {announced.quote.text[:120]}",
+            quote=announced.quote,
+            first_step=first_step,
+        )
+    why = "the traceback has no frame that belongs to one phase" if traceback else "no traceback of it is in the input"
+    return PhaseVerdict(Phase.UNKNOWN, "none", why, first_step=first_step)
+
+
+def _by_frame(decision: Decision, first_step: bool | None) -> PhaseVerdict:
+    frame = decision.frame
+    where = f"{_short(frame.file)}:{frame.line} in {frame.function}"
+    if decision.recompute:
+        why = f"{where}: a checkpoint recomputes its block inside backward"
+    elif decision.by_code:
+        why = f"{where}: `{(frame.span or frame.code)[:100]}`"
+    else:
+        why = f"deepest deciding frame {where}"
+    return PhaseVerdict(
+        decision.phase, "frame", why, frame=frame, first_step=first_step, recompute=decision.recompute
+    )
+
+
+def _short(file: str) -> str:
+    file = file.replace("\\", "/")
+    for mark in ("site-packages/", "dist-packages/"):
+        if mark in file:
+            return file.rpartition(mark)[2]
+    return file
+
+
+def _trains(frames: tuple[Frame, ...]) -> bool:
+    return any(_TRAINING_FRAME.match(frame.function) for frame in frames)
+
+
+def _before(fact: Fact, at: Position, rank: int | None) -> bool:
+    """True when `fact` stands before `at` in the same file (files of other ranks have no common order)."""
+    if fact.position.document != at.document or fact.position.line > at.line:
+        return False
+    return rank is None or fact.rank is None or fact.rank == rank or fact.name != "progress"
+
+
+def _announcement(evidence: Evidence, at: Position, rank: int | None) -> Fact | None:
+    """The last phase announcement before `at`, unless training steps were printed after it."""
+    last: Fact | None = None
+    for fact in evidence.facts:
+        if not _before(fact, at, rank):
+            continue
+        if fact.name == "phase_line":
+            last = fact
+        elif fact.name == "progress" and last is not None and _moves_on(fact, last):
+            last = None
+    return last
+
+
+def _moves_on(progress: Fact, announced: Fact) -> bool:
+    """A training step's line behind an announcement ends what was announced; a bar that is redrawn with the same
+    line number does not."""
+    return progress.position.line > announced.position.line and progress.quote.line > announced.quote.line
+
+
+def _first_step(evidence: Evidence, at: Position, rank: int | None) -> bool | None:
+    steps = [fact for fact in evidence.facts if fact.name == "progress" and _before(fact, at, rank)]
+    numbered = [int(fact.value) for fact in steps if fact.value.isdigit()]
+    if any(step >= 1 for step in numbered) or (len(steps) >= 3 and not numbered):
+        return False
+    if any(fact.name == "phase_line" and fact.value == "train" and _before(fact, at, rank) for fact in evidence.facts):
+        return True
+    return True if numbered else None

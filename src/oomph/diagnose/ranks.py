@@ -1,0 +1,102 @@
+"""Who failed first, how that is known, and who only died of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from oomph.diagnose.model import Incident, RankVerdict
+from oomph.evidence.model import Evidence
+from oomph.units import GIB, format_bytes
+
+_LOST_PEER = re.compile(
+    r"Connection (?:closed|reset) by (?:remote )?peer|connectFullMesh|socketProgress|"
+    r"Broken pipe|NCCL communicator was aborted|remote process exited|DistBackendError|store.*Connection",
+    re.IGNORECASE,
+)
+_WATCHDOG = re.compile(r"Watchdog caught collective operation timeout|collective operation timeout")
+
+
+def rank_verdict(evidence: Evidence, incidents: Sequence[Incident], chosen: Incident | None) -> RankVerdict:
+    """The ranks' part of the diagnosis."""
+    own = [one for one in incidents if one.status == "fatal"]
+    failed: list[int] = []
+    for one in own:
+        rank = one.rank if one.rank is not None else _by_device(evidence, one)
+        if rank is not None and rank not in failed:
+            failed.append(rank)
+    if chosen is None:
+        return RankVerdict(None, "no memory failure", ())
+    first, how = _first(evidence, own, chosen)
+    consequences = _consequences(evidence, set(failed))
+    return RankVerdict(first, how, tuple(failed), consequences, tuple(_notes(evidence, own)))
+
+
+def _first(evidence: Evidence, own: Sequence[Incident], chosen: Incident) -> tuple[int | None, str]:
+    root = next((found for found in evidence.exits if found.root and found.rank is not None), None)
+    rank = chosen.rank
+    if rank is None:
+        rank = _by_device(evidence, chosen)
+        if rank is not None:
+            return rank, f"GPU {chosen.failure.device} is local rank {rank} in the launcher's table"
+        if root is not None and len(own) <= 1:
+            return root.rank, "the launcher's table names it as the first failure, and the input has one"
+        return None, "the log does not say which rank wrote the message"
+    if len(own) <= 1:
+        return rank, "it is the only rank with a memory failure of its own"
+    how = "its message is the first of " + str(len(own))
+    if root is not None and root.rank is not None and root.rank != rank:
+        how += f"; the launcher's table names rank {root.rank}, by the time of its error file"
+    return rank, how
+
+
+def _by_device(evidence: Evidence, one: Incident) -> int | None:
+    """The rank whose local rank is the failing device, when the launcher's table lists such a failure."""
+    device = one.failure.device
+    if device is None:
+        return None
+    for found in evidence.exits:
+        if found.rank is not None and found.local_rank == device and found.code not in (0, None, -15):
+            return found.rank
+    return None
+
+
+def _consequences(evidence: Evidence, failed: set[int]) -> dict[int, str]:
+    out: dict[int, str] = {}
+    for traceback in evidence.tracebacks:
+        rank = traceback.rank
+        if rank is not None and rank not in failed and _LOST_PEER.search(traceback.message):
+            out.setdefault(rank, "lost its connection to a rank that had died")
+    for document in evidence.documents:
+        for line in document.lines:
+            if line.rank is None or line.rank in failed or line.rank in out:
+                continue
+            if "Watchdog" in line.text and _WATCHDOG.search(line.text):
+                out[line.rank] = "waited for a collective until its watchdog gave up"
+            elif "onnection" in line.text and _LOST_PEER.search(line.text):
+                out[line.rank] = "lost its connection to a rank that had died"
+    for found in evidence.exits:
+        if found.rank is not None and found.rank not in failed and found.code == -15:
+            out.setdefault(found.rank, "was stopped by the launcher (SIGTERM)")
+    return dict(sorted(out.items()))
+
+
+def _notes(evidence: Evidence, own: Sequence[Incident]) -> list[str]:
+    """One rank with more than the rest, and ranks that pile up on GPU 0."""
+    notes = []
+    sizes = {
+        one.rank: one.ledger.allocated_bytes
+        for one in own
+        if one.rank is not None and one.ledger.allocated_bytes is not None
+    }
+    if len(sizes) >= 3:
+        values = sorted(sizes.values())
+        middle = values[len(values) // 2]
+        for rank, size in sizes.items():
+            if size - middle >= max(GIB, middle // 10):
+                notes.append(f"rank {rank} held {format_bytes(size)}, the middle rank {format_bytes(middle)}")
+    on_zero = {one.rank for one in own if one.failure.device == 0 and one.rank is not None}
+    if len(on_zero) >= 2:
+        ranks = ", ".join(str(rank) for rank in sorted(on_zero))
+        notes.append(f"ranks {ranks} all failed on GPU 0")
+    return notes

@@ -1,0 +1,89 @@
+"""Memory that grows from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.diagnose.case import Case
+from oomph.diagnose.model import Certainty, RuledOut
+from oomph.diagnose.rules.base import Match, Rule
+from oomph.evidence.model import Kind, MemorySample
+from oomph.phases import Phase
+from oomph.units import format_bytes
+
+#: Fewer figures do not make a trend.
+MIN_SAMPLES = 6
+#: Growth over the series that warm-up and fragmentation do not explain (docs/decisions/0004).
+MIN_GROWTH = 0.25
+
+
+class GrowthOverSteps(Rule):
+    """See the class attributes: they are the rule's documentation."""
+
+    code = "OOM208"
+    cause = "growth_over_steps"
+    name = "memory-grows-every-step"
+    means = (
+        "Something keeps tensors alive from one step to the next: a loss that is summed with its graph, outputs in a "
+        "list, a cache that is never emptied. The job dies at a step far from the first, whatever the batch."
+    )
+    decisive_evidence = (
+        "The allocated memory that the job itself prints rises through the run, to the end, at constant shapes."
+    )
+    first_action = "Keep numbers instead of tensors: .item() or .detach().cpu() for everything that outlives a step."
+    verify = "memory_allocated() printed at the end of each step stays constant after the first few."
+    wrong_advice = "empty_cache() every step: what is referenced cannot be freed."
+    actions = ("detach-kept", "collect-snapshot")
+
+    def check(self, case: Case) -> Match | RuledOut | None:
+        if case.kind is not Kind.DEVICE_OOM or case.phase in (Phase.LOAD, Phase.INIT):
+            return None
+        series = self._series(case)
+        if len(series) < MIN_SAMPLES:
+            return None
+        first, last = series[0].value.bytes, series[-1].value.bytes
+        if first <= 0:
+            return None
+        growth = last / first - 1
+        rising = _share_rising(series)
+        if growth < MIN_GROWTH or rising < 0.8 or not _late_growth(series):
+            return RuledOut(
+                self.cause,
+                f"the job's own figures go from {format_bytes(first)} to {format_bytes(last)} over {len(series)} "
+                "readings, no steady growth",
+            )
+        if case.phase in (Phase.EVAL, Phase.GENERATE) and series[-1].context == "eval":
+            return None
+        return Match(
+            Certainty.LIKELY,
+            f"What is allocated grew from {format_bytes(first)} to {format_bytes(last)} over {len(series)} readings, "
+            "and was still growing: something keeps tensors of earlier steps.",
+            weight=0.9,
+            numbers={"first_bytes": first, "last_bytes": last, "readings": len(series)},
+            evidence=(series[0].quote, series[-1].quote),
+        )
+
+    def _series(self, case: Case) -> Sequence[MemorySample]:
+        """The longest series of one kind of figure by one printer."""
+        best: list[MemorySample] = []
+        for what in ("allocated", "used", "max_allocated", "reserved"):
+            samples = [one for one in case.samples(what) if one.context != "eval" and one.printer != "nvidia-smi"]
+            if len(samples) > len(best) or (what == "allocated" and len(samples) >= MIN_SAMPLES):
+                best = samples
+                if what == "allocated" and len(samples) >= MIN_SAMPLES:
+                    break
+        return best
+
+
+def _share_rising(series: Sequence[MemorySample]) -> float:
+    """The share of neighbouring readings that do not fall."""
+    pairs = list(zip(series, series[1:], strict=False))
+    return sum(after.value.bytes >= before.value.bytes for before, after in pairs) / max(1, len(pairs))
+
+
+def _late_growth(series: Sequence[MemorySample]) -> bool:
+    """True when the last third of the readings still adds its share: a warm-up flattens, a leak does not."""
+    third = max(2, len(series) // 3)
+    early = series[0].value.bytes
+    late_start, end = series[-third].value.bytes, series[-1].value.bytes
+    return end - late_start >= 0.15 * (end - early)

@@ -1,0 +1,86 @@
+"""Cached memory that does not fit the request."""
+
+from __future__ import annotations
+
+from oomph.diagnose.case import Case
+from oomph.diagnose.model import Certainty, RuledOut
+from oomph.diagnose.rules.base import Match, Rule
+from oomph.evidence.model import Kind
+from oomph.units import MIB, format_bytes
+
+#: cached / reserved from which fragmentation is likely (docs/decisions/0004 argues it with cases on both sides).
+LIKELY_RATIO = 0.18
+#: The cache must be able to hold (nearly) all of the request: printed numbers are rounded, and rounding up to a
+#: segment adds up to 2 MiB.
+HOLDS = 0.95
+#: What the small pool asks of the driver; only requests up to 1 MiB print it, and the large pool cannot serve them.
+SMALL_SEGMENT = 2 * MIB
+
+
+class Fragmentation(Rule):
+    """See the class attributes: they are the rule's documentation."""
+
+    code = "OOM301"
+    cause = "fragmentation"
+    name = "cached-memory-is-in-pieces"
+    means = (
+        "PyTorch had reserved enough memory that it did not use, but no single free block was large enough, and blocks "
+        "that are partly in use cannot be given back. Varying shapes make it so."
+    )
+    decisive_evidence = (
+        "`reserved but unallocated` could hold the request and is a considerable share of what is reserved. Low cached "
+        "memory rules it out; a request larger than all of it too."
+    )
+    first_action = (
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (Linux, not WSL2 or Jetson); where it is on or cannot be, "
+        "fixed or bucketed shapes, and the largest shape first."
+    )
+    verify = "reserved minus allocated at the same step falls, and num_alloc_retries in memory_stats() stays 0."
+    wrong_advice = (
+        "Repeating a hint that is already set, max_split_size_mb without measuring, and empty_cache(): PyTorch had "
+        "freed what it could before it failed."
+    )
+    actions = ("expandable-segments", "fixed-shapes")
+
+    def check(self, case: Case) -> Match | RuledOut | None:
+        if case.kind is not Kind.DEVICE_OOM:
+            return None
+        ledger = case.ledger
+        cached, request, ratio = ledger.cached_bytes, case.request_bytes, ledger.cached_ratio
+        if cached is None or request is None or ratio is None:
+            return None
+        if cached < HOLDS * request:
+            return RuledOut(
+                self.cause,
+                f"all {format_bytes(cached)} cached could not hold {format_bytes(request)}",
+            )
+        numbers = {"cached_bytes": cached, "request_bytes": request}
+        says = (
+            f"{format_bytes(cached)} were reserved and unused ({ratio:.0%} of what is reserved), more than the "
+            f"{format_bytes(request)} asked for, and no free block was large enough"
+        )
+        if case.expandable_segments:
+            return Match(
+                Certainty.POSSIBLE,
+                says + "; expandable segments are already on, so look at the shapes.",
+                weight=0.4 + 0.5 * min(1.0, ratio),
+                numbers=numbers,
+                actions=("fixed-shapes", "collect-snapshot"),
+            )
+        if request <= SMALL_SEGMENT:
+            return Match(
+                Certainty.LIKELY if ratio >= LIKELY_RATIO else Certainty.POSSIBLE,
+                f"{format_bytes(cached)} were reserved and unused, but this request is of the small pool (1 MiB or "
+                "less), which the large pool's cache cannot serve.",
+                weight=0.6 if ratio >= LIKELY_RATIO else 0.2,
+                numbers=numbers,
+            )
+        if ratio >= LIKELY_RATIO:
+            return Match(Certainty.LIKELY, says + ".", weight=0.62 + 0.35 * min(1.0, ratio), numbers=numbers)
+        return Match(
+            Certainty.POSSIBLE,
+            says + "; but a cache of this share is ordinary.",
+            weight=0.2 + ratio,
+            numbers=numbers,
+            actions=("micro-batch", "checkpointing", "expandable-segments"),
+        )
