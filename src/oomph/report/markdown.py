@@ -38,7 +38,7 @@ _INCIDENTS = 20
 
 #: Inline marks of Markdown, tables and mathematics; and what starts a block at the start of a line.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
-_BLOCK = re.compile(r"^(?:[#+=:-]|\d{1,9}(?=[.)]))")
+_BLOCK = re.compile(r"^(?:#(?=[# ]|$)|[+-](?=\s|$)|--|=+(?=$)|\d{1,9}(?=[.)](?:\s|$)))")
 #: What trackers turn into mentions, references and links: a character after which an invisible one breaks them.
 _REFERENCE = re.compile(r"@(?=\w)|[#!](?=\d)|:(?=//)|(?i:www)(?=\.)|(?i:gh)(?=-\d)")
 #: Wide enough that the lists shared with the text report are not wrapped.
