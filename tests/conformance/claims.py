@@ -46,11 +46,13 @@ class Claims:
 def claims_of(diagnosis: Diagnosis) -> Claims:
     """Reads the claims off a diagnosis.
 
-    The phase is the incident's; where nothing failed for lack of memory, the best finding's, if there is one.
+    The phase is the incident's; where nothing failed for lack of memory, the best finding's, if there is one. The rank
+    is the incident's, or the one that the diagnosis names as the first to fail.
     """
     incident = diagnosis.incident
     top = diagnosis.findings[0] if diagnosis.findings else None
     phase = incident.phase.phase if incident else (top.phase if top else "unknown")
+    rank = incident.rank if incident else None
     return Claims(
         outcome=diagnosis.outcome.value,
         exit_code=diagnosis.exit_code,
@@ -62,7 +64,7 @@ def claims_of(diagnosis: Diagnosis) -> Claims:
         ),
         device_mentions=sum(each.failure.kind in DEVICE_KINDS for each in diagnosis.incidents),
         numbers={name: size.bytes for name, size in incident.failure.numbers.items()} if incident else {},
-        rank=incident.rank if incident else None,
+        rank=diagnosis.ranks.first if rank is None else rank,
         first_rank=diagnosis.ranks.first,
         phase=str(phase),
         causes=tuple(finding.cause for finding in diagnosis.findings),

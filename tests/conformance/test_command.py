@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,16 @@ def test_host_memory_is_no_device_failure_but_still_a_failure(folder, capsys):
     main(["logs", str(folder), "--json"], lambda _: diagnosis(kind=Kind.HOST_OOM))
     result = json.loads(capsys.readouterr().out)
     assert (result["false_alarms"], result["false_mentions"]) == (1, 0)
+
+
+def test_the_rank_may_stand_in_the_verdict_on_ranks_alone(folder, capsys):
+    write(folder, {**LABEL, "rank": 3, "first_failing_rank": 3})
+    main(
+        ["logs", str(folder), "--json"],
+        lambda _: replace(diagnosis(), ranks=RankVerdict(first=3, how="the launcher's table")),
+    )
+    result = json.loads(capsys.readouterr().out)
+    assert (result["rank_right"], result["first_rank_right"]) == (1, 1)
 
 
 def test_a_folder_of_rank_files_is_handed_over_as_a_folder(folder):
