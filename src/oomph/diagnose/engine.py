@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from oomph.diagnose.case import Case
@@ -22,6 +22,7 @@ from oomph.diagnose.rules import all_rules
 from oomph.diagnose.summary import summary_of
 from oomph.diagnose.survival import DEVICE_KINDS, status_of
 from oomph.evidence.model import Evidence, Kind
+from oomph.phases import Phase
 
 #: Facts about the job that reports show, in this order.
 JOB_FACTS = (
@@ -70,6 +71,7 @@ def diagnose(evidence: Evidence, *, select: Sequence[str] = (), ignore: Sequence
             judged.append((one, status, why))
     chosen, outcome = _choose(judged)
     cases = {id(one): _case(evidence, one) for one, _, _ in judged}
+    _lend_phases(cases.values(), cases)
     incidents = [_incident(cases[id(one)], one, status, why) for one, status, why in judged]
     explained = None
     case = None
@@ -80,6 +82,9 @@ def diagnose(evidence: Evidence, *, select: Sequence[str] = (), ignore: Sequence
     if outcome is Outcome.NO_OOM and explained is not None:
         findings = tuple(finding for finding in findings if finding.cause == "not_an_oom")
     ranks = rank_verdict(evidence, incidents, explained)
+    if explained is not None and explained.rank is None and len(incidents) == 1 and ranks.first is not None:
+        explained = replace(explained, rank=ranks.first)
+        incidents = [explained]
     others = other_errors(evidence, explained)
     phase = explained.phase if explained is not None else other_phase(evidence)
     draft = Diagnosis(
@@ -117,6 +122,22 @@ def _choose(judged: Sequence[tuple[Group, str, str]]) -> tuple[Group | None, Out
         if one.lead.kind is Kind.NOT_MEMORY:
             return one, Outcome.NO_OOM
     return None, Outcome.NO_OOM
+
+
+def _lend_phases(cases: Iterable[Case], by_group: dict[int, Case]) -> None:
+    """A message without a traceback of its own takes the phase of a twin: the same figures on another device."""
+    known = [case for case in cases if case.phase is not Phase.UNKNOWN and case.failure.kind is Kind.DEVICE_OOM]
+    for key, case in list(by_group.items()):
+        if case.phase is not Phase.UNKNOWN or case.group.traceback is not None or not case.failure.numbers:
+            continue
+        for twin in known:
+            if twin.failure.numbers == case.failure.numbers and twin.failure.device != case.failure.device:
+                verdict = replace(
+                    twin.phase_verdict,
+                    why=f"the same failure on GPU {twin.failure.device} has a traceback: {twin.phase_verdict.why}",
+                )
+                by_group[key] = Case(case.evidence, case.group, verdict)
+                break
 
 
 def _earliest(first: Group, candidates: Sequence[Group]) -> Group:

@@ -18,6 +18,8 @@ _CAUGHT = re.compile(
     re.IGNORECASE,
 )
 _TABLE = re.compile(r"^\s{2,}\S")
+#: So many progress lines between two equal messages make them two failures.
+_WENT_ON = 3
 _BARE = (Kind.DEVICE_OOM_BARE, Kind.NCCL_OOM, Kind.KILLED, Kind.SHM, Kind.DISGUISED, Kind.HOST_OOM)
 
 
@@ -108,12 +110,10 @@ def _progress_between(evidence: Evidence, known: Group, failure: Failure) -> boo
         return False
     low, high = last.end.line, failure.position.line
     count = 0
-    for fact in evidence.facts:
-        if fact.name != "progress" or fact.position.document != failure.position.document:
-            continue
+    for fact in evidence.facts_in(failure.position.document, "progress"):
         if low < fact.position.line < high:
             count += 1
-            if count >= 3 and high - low < 100_000:
+            if count >= _WENT_ON:
                 return not _TABLE.match(evidence.documents[failure.position.document].lines[high].text)
     return False
 

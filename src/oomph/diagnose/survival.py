@@ -51,12 +51,11 @@ def lives_on(evidence: Evidence, one: Group) -> tuple[bool, str]:
     reached = _step_before(evidence, one)
     count = 0
     last: Fact | None = None
-    for fact in evidence.facts:
-        if fact.position.document != end.document or fact.position.line <= end.line:
-            continue
-        if fact.name == "success" and not _fails_after(evidence, fact):
+    for fact in evidence.facts_in(end.document, "success"):
+        if fact.position.line > end.line and not _fails_after(evidence, fact):
             return True, f"the job ended well afterwards (line {fact.quote.line}: {fact.quote.text[:80]})"
-        if fact.name == "progress" and _same_writer(evidence, one, fact) and _beyond(fact, reached):
+    for fact in evidence.facts_in(end.document, "progress"):
+        if fact.position.line > end.line and _same_writer(evidence, one, fact) and _beyond(fact, reached):
             count += 1
             last = fact
     if last is not None and count >= (ENOUGH_STEPS_SHARED if shared else ENOUGH_STEPS):
@@ -73,11 +72,8 @@ def _beyond(fact: Fact, reached: int | None) -> bool:
 def _step_before(evidence: Evidence, one: Group) -> int | None:
     steps = [
         int(fact.value)
-        for fact in evidence.facts
-        if fact.name == "progress"
-        and fact.value.isdigit()
-        and fact.position.document == one.start.document
-        and fact.position.line <= one.start.line
+        for fact in evidence.facts_in(one.start.document, "progress")
+        if fact.value.isdigit() and fact.position.line <= one.start.line
     ]
     return max(steps) if steps else None
 
@@ -94,7 +90,7 @@ def _several_writers(evidence: Evidence, document: int) -> bool:
     world = evidence.fact("world_size")
     if world is not None and world.value.isdigit() and int(world.value) > 1:
         return True
-    ranks = {fact.rank for fact in evidence.facts if fact.position.document == document and fact.rank is not None}
+    ranks = {fact.rank for fact in evidence.facts_in(document, "progress") if fact.rank is not None}
     return len(ranks) > 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from oomph.units import Amount
 
@@ -296,13 +297,26 @@ class Evidence:
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @cached_property
+    def _index(self) -> Mapping[str, Mapping[int, tuple[Fact, ...]]]:
+        index: dict[str, dict[int, list[Fact]]] = {}
+        for fact in self.facts:
+            index.setdefault(fact.name, {}).setdefault(fact.position.document, []).append(fact)
+        return {
+            name: {document: tuple(sorted(facts, key=lambda one: one.position)) for document, facts in by.items()}
+            for name, by in index.items()
+        }
+
     def fact(self, name: str) -> Fact | None:
         """The last fact of this name, or None."""
-        found = None
-        for fact in self.facts:
-            if fact.name == name:
-                found = fact
-        return found
+        named = self.facts_named(name)
+        return named[-1] if named else None
 
     def facts_named(self, name: str) -> tuple[Fact, ...]:
-        return tuple(fact for fact in self.facts if fact.name == name)
+        """All facts of this name in input order."""
+        by_document = self._index.get(name, {})
+        return tuple(fact for document in sorted(by_document) for fact in by_document[document])
+
+    def facts_in(self, document: int, name: str) -> tuple[Fact, ...]:
+        """The facts of this name in one document, in line order."""
+        return self._index.get(name, {}).get(document, ())

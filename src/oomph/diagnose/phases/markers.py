@@ -102,6 +102,11 @@ _INIT_FUNCTION = re.compile(
     r"_auto_wrap|_init_param_handle\w*|fully_shard|_init_sharded_param|_init_extensions|initialize|wrapper__init|"
     r"_shard_tensor|setup_model_and_optimizer|_configure_\w+|_init_device_mesh|_partition_param\w*)$"
 )
+_ENGINE_FILE = re.compile(r"/(?:vllm|sglang)/")
+_ENGINE_INIT = re.compile(
+    r"(?:__init__|from_engine_args|from_vllm_config|_?initialize_\w+|_?allocate_kv_cache\w*|_init_\w+|"
+    r"determine_num_available_blocks|profile_run|capture_model|init_device|init_memory_pool|create_engine)$"
+)
 _INIT_USER = re.compile(r"_?(?:setup|init|initialize|initialise|build|create|construct|prepare|configure|shard)(?:_\w+)?$")
 
 
@@ -193,6 +198,8 @@ def _load(file: str, function: str, library: bool, frame: Frame) -> Marker | Non
 
 def _init(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
     if _INIT_FILE.search(file) and _INIT_FUNCTION.match(function):
+        return Marker(Phase.INIT)
+    if _ENGINE_FILE.search(file) and _ENGINE_INIT.match(function):
         return Marker(Phase.INIT)
     if file.endswith("placement_types.py") and function.startswith("_shard"):
         return Marker(Phase.INIT, weak=True)

@@ -85,37 +85,40 @@ def _trains(frames: tuple[Frame, ...]) -> bool:
     return any(_TRAINING_FRAME.match(frame.function) for frame in frames)
 
 
-def _before(fact: Fact, at: Position, rank: int | None) -> bool:
-    """True when `fact` stands before `at` in the same file (files of other ranks have no common order)."""
-    if fact.position.document != at.document or fact.position.line > at.line:
-        return False
-    return rank is None or fact.rank is None or fact.rank == rank or fact.name != "progress"
-
-
 def _announcement(evidence: Evidence, at: Position, rank: int | None) -> Fact | None:
-    """The last phase announcement before `at`, unless training steps were printed after it."""
+    """The last phase announcement before `at` in the same file, unless training steps were printed after it."""
     last: Fact | None = None
-    for fact in evidence.facts:
-        if not _before(fact, at, rank):
-            continue
-        if fact.name == "phase_line":
+    for fact in evidence.facts_in(at.document, "phase_line"):
+        if fact.position.line <= at.line:
             last = fact
-        elif fact.name == "progress" and last is not None and _moves_on(fact, last):
-            last = None
+    if last is None:
+        return None
+    for fact in evidence.facts_in(at.document, "progress"):
+        if last.position.line < fact.position.line <= at.line and _of(fact, rank) and _moves_on(fact, last):
+            return None
     return last
 
 
+def _of(fact: Fact, rank: int | None) -> bool:
+    return rank is None or fact.rank is None or fact.rank == rank
+
+
 def _moves_on(progress: Fact, announced: Fact) -> bool:
-    """A training step's line behind an announcement ends what was announced; a bar that is redrawn with the same
-    line number does not."""
-    return progress.position.line > announced.position.line and progress.quote.line > announced.quote.line
+    """A training step's line behind an announcement ends what was announced; a bar that is redrawn on the same
+    line does not."""
+    return progress.quote.line > announced.quote.line
 
 
 def _first_step(evidence: Evidence, at: Position, rank: int | None) -> bool | None:
-    steps = [fact for fact in evidence.facts if fact.name == "progress" and _before(fact, at, rank)]
+    steps = [
+        fact
+        for fact in evidence.facts_in(at.document, "progress")
+        if fact.position.line <= at.line and _of(fact, rank)
+    ]
     numbered = [int(fact.value) for fact in steps if fact.value.isdigit()]
     if any(step >= 1 for step in numbered) or (len(steps) >= 3 and not numbered):
         return False
-    if any(fact.name == "phase_line" and fact.value == "train" and _before(fact, at, rank) for fact in evidence.facts):
-        return True
-    return True if numbered else None
+    begun = any(
+        fact.value == "train" and fact.position.line <= at.line for fact in evidence.facts_in(at.document, "phase_line")
+    )
+    return True if begun or numbered else None

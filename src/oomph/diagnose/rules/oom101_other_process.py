@@ -60,11 +60,11 @@ class OtherProcess(Rule):
         says = f"{who} hold {format_bytes(held)} of this card" if len(foreign) > 1 else f"{who} is on this card"
         if enough:
             says += f"; without it the {format_bytes(request)} request would have fitted"
-        certainty = Certainty.LIKELY if enough and (large or held >= 2 * request) else Certainty.POSSIBLE
+        likely = enough and large
         return Match(
-            certainty,
+            Certainty.LIKELY if likely else Certainty.POSSIBLE,
             says + ".",
-            weight=0.85,
+            weight=0.85 if likely else 0.6,
             numbers={"other_processes_bytes": held, "request_bytes": request},
             evidence=(case.failure.quote, *case.neighbours.from_smi[:4]),
         )

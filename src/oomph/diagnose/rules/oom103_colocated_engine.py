@@ -16,6 +16,9 @@ _COLOCATED = re.compile(
     r"gpu_memory_utilization|sleep_level|Available KV cache memory|same \d+ devices|# cuda blocks|hybrid_engine",
     re.IGNORECASE,
 )
+_ENGINE_FILE = re.compile(r"/(?:vllm|sglang)/")
+_TRAINER = re.compile(r"/(?:trl|verl|openrlhf|nemo_rl|transformers/trainer|accelerate|deepspeed)[/.]|[Tt]rainer")
+_TRAINING_SAID = re.compile(r"colocat|GRPO|PPO|RLHF|rollout", re.IGNORECASE)
 _ENGINE_FRAME = re.compile(r"vllm|sglang|cumem|wake_up|kv_cache|KVCache", re.IGNORECASE)
 
 
@@ -48,6 +51,14 @@ class ColocatedEngine(Rule):
             )
         if case.kind not in (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE):
             return None
+        inside = case.frame_matching(_ENGINE_FILE)
+        if inside is not None and self._trains(case):
+            return Match(
+                Certainty.LIKELY,
+                f"The request was made inside the inference engine ({inside.function} in "
+                f"{inside.file.replace(chr(92), '/').rpartition('/')[2]}) that shares this card with the trainer.",
+                weight=0.97,
+            )
         engines = case.neighbours.of("engine")
         if engines:
             held = case.neighbours.bytes_of("engine")
@@ -59,6 +70,12 @@ class ColocatedEngine(Rule):
                 numbers={"engine_bytes": held},
             )
         return self._by_log(case)
+
+    def _trains(self, case: Case) -> bool:
+        """True when the same process trains: an engine that serves alone is not co-located."""
+        if any(_TRAINER.search(f"{frame.file} {frame.function} {frame.code}") for frame in case.frames):
+            return True
+        return case.fact("trainable_params") is not None or case.text_anywhere(_TRAINING_SAID) is not None
 
     def _by_log(self, case: Case) -> Match | RuledOut | None:
         said = case.text_anywhere(_COLOCATED)

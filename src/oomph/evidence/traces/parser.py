@@ -13,6 +13,7 @@ _EXCEPTION = re.compile(
     r"^\s*[|│]?\s*(?:E\s{1,10})?((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,80})(?::\s?(.*))?$", re.DOTALL
 )
 _NAMED = re.compile(r"(?:Error|Exception|Interrupt|Exit|Iteration|Failed|Failure|Resources|Timeout|Warning|Killed|Abort)\w*$")
+_BROKEN = re.compile(r'^[\s|│+]*File "[^"]{0,1000}(?:",?(?: (?:l(?:i(?:n(?:e(?: (?:\d{1,9},?(?: (?:in?)?)?)?)?)?)?)?)?)?)?\s*$')
 #: So many lines of something else may stand inside a traceback (progress bars, other writers) before it is given up.
 _PATIENCE = 30
 
@@ -38,6 +39,7 @@ class StreamTraces:
         self._document = document
         self._stream = stream
         self._open: _Open | None = None
+        self._broken: tuple[int, str] | None = None
         self.found: list[Traceback] = []
 
     def feed(self, index: int, text: str) -> None:
@@ -51,7 +53,9 @@ class StreamTraces:
             self._open = _Open(index, "vscode", name=name, last=index)
             return
         current = self._open
-        frame = read_frame(text, index) if _may_be_frame(text) else None
+        frame = self._frame_of(index, text)
+        if self._broken is not None and self._broken[0] == index:
+            return
         if frame is not None:
             self._frame(index, frame)
             return
@@ -64,6 +68,21 @@ class StreamTraces:
             self._vscode(index, text)
             return
         self._exception(index, text)
+
+    def _frame_of(self, index: int, text: str) -> RawFrame | None:
+        """The frame that this line opens, alone or as the rest of a frame line that was broken by a wrap."""
+        broken, self._broken = self._broken, None
+        if broken is not None:
+            for joint in ("", " "):
+                frame = read_frame(broken[1] + joint + text.lstrip(" " if joint else ""), broken[0])
+                if frame is not None:
+                    return frame
+        if not _may_be_frame(text):
+            return None
+        frame = read_frame(text, index)
+        if frame is None and _BROKEN.match(text):
+            self._broken = (index, text)
+        return frame
 
     def end(self, index: int) -> None:
         """No more lines: what is open is kept as it is."""
