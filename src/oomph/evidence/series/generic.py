@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from oomph.evidence.model import MemorySample
 from oomph.evidence.series.amounts import loose
 from oomph.evidence.series.labels import Label, label_before
-from oomph.evidence.series.scan import Candidate, Scan, context_in, step_in
+from oomph.evidence.series.scan import Candidate, Scan, step_in
 from oomph.units import Amount
 
 _NUMBER = r"[0-9][0-9,]{0,15}(?:\.[0-9]{1,18})?"
@@ -26,6 +26,7 @@ _UNIT = r"(?:\s?(?:[KMGT]i?B|bytes|B)|[MG])(?!\w)"
 _FIGURE = re.compile(
     rf"(?<![\w.,/])({_NUMBER})({_UNIT})?(?:\s{{0,2}}(?:/|of\b|out of\b)\s{{0,2}}({_NUMBER})({_UNIT}))?(?![\w.]*[0-9])"
 )
+_LABEL_UNIT = re.compile(r"[_(\[](?:gb|gib|mb|mib|bytes)(?![a-z])")
 _AFTER_NAMES = re.compile(r"\s{0,2}\(?(max |peak )?(allocated|alloc|reserved|cached|used|in use)\b")
 _AFTER_VETO = re.compile(
     r"\s{0,2}\(?(?:free|avail|buffer|pinned|shared|file|disk|limit|total\b|needed|required|more\b|per\b|/s|headroom"
@@ -66,17 +67,32 @@ _VETO = (
 #: A row of torch.cuda.memory_summary(), which `tables` reads.
 _SUMMARY_ROW = re.compile(r"(?:memory|pool|segments|allocs|allocations)\s{0,12}\|\s{0,12}[0-9]")
 _DEVICE_WORDS = ("gpu", "cuda", "torch", "vram", "hip:", "xpu")
+_PLAIN_WORDS = frozenset(
+    {"allocated", "reserved", "cached", "gb", "gib", "mb", "mib", "max", "peak", "current"}
+)
+_WORD = re.compile(r"[a-z]{2,}")
 _MESSAGE = ("tried to alloc", "by pytorch", "total capa")
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What a line's words say once, for all of its figures."""
+    """What a line's words say for all of its figures; `progress`: it is one of training or evaluation."""
 
-    of_device: bool
+    lower: str
+    figures: int
     progress: bool
-    alone: bool
-    both: bool
+
+    @property
+    def of_device(self) -> bool:
+        """Does it speak of a GPU or of torch?"""
+        return any(word in self.lower for word in _DEVICE_WORDS)
+
+    @property
+    def bare(self) -> bool:
+        """Are allocated and reserved both named, or is there nothing but names and figures?"""
+        if "alloc" in self.lower and ("reserved" in self.lower or "cached" in self.lower):
+            return True
+        return self.figures <= 4 and all(word in _PLAIN_WORDS for word in _WORD.findall(self.lower))
 
 
 def read(scan: Scan, claimed: set[int]) -> list[MemorySample]:
@@ -90,13 +106,18 @@ def read(scan: Scan, claimed: set[int]) -> list[MemorySample]:
 
 def _vetoed(scan: Scan, line: Candidate) -> bool:
     lower = line.lower
-    if any(part in lower for part in _VETO):
-        return True
+    for part in _VETO:
+        if part in lower:
+            return True
     if "|" in lower and _SUMMARY_ROW.search(lower) is not None:
         return True
-    if "allocated memory" not in lower and "memory" not in lower:
-        return False
     lines = scan.document.lines
+    if "cached" in lower and "alloc" not in lower and "mem" not in lower:
+        # "Cached: 4.0 GB" is the second line of a report on torch, or the page cache of the host.
+        before = lines[max(0, line.index - 2) : line.index]
+        return not any("llocated" in near.text for near in before if len(near.text) < 400)
+    if "memory" not in lower:
+        return False
     around = lines[max(0, line.index - 4) : line.index + 5]
     # A hard-wrapped error message leaves lines such as "allocated memory 20.90 GiB".
     wrapped = any(mark in near.text.lower() for near in around if len(near.text) < 400 for mark in _MESSAGE)
@@ -104,10 +125,11 @@ def _vetoed(scan: Scan, line: Candidate) -> bool:
 
 
 def _figures(scan: Scan, line: Candidate) -> Iterator[MemorySample]:
-    matches = list(_FIGURE.finditer(line.text))
+    unit_in_label = _LABEL_UNIT.search(line.lower) is not None
+    matches = [match for match in _FIGURE.finditer(line.text) if unit_in_label or match[2] or match[4]]
     sized = [match for match in matches if match[2] or match[4]]
-    view = _view(line, len(sized))
     number_first = bool(sized) and _is_number_first(line.text, sized[0], _start_of(matches, sized[0]))
+    view: _Line | None = None
     end = 0
     last: tuple[str, int] | None = None
     for match in matches:
@@ -120,6 +142,7 @@ def _figures(scan: Scan, line: Candidate) -> Iterator[MemorySample]:
         if label is None or _AFTER_VETO.match(line.text, match.end()) is not None:
             last = None
             continue
+        view = view or _view(scan, line, len(sized))
         name = _name(label, view, last, line.text[previous_end : match.start()])
         if name is None:
             continue
@@ -151,17 +174,11 @@ def _label_after(text: str, match: re.Match[str]) -> Label | None:
     return Label(("max_" if peak else "") + what, True, False, peak=peak)
 
 
-def _view(line: Candidate, figures: int) -> _Line:
+def _view(scan: Scan, line: Candidate, figures: int) -> _Line:
     lower = line.lower
-    progress = bool(context_in(line.text)) or "loss" in lower or step_in(line.text) is not None
-    words = re.findall(r"[a-z]{2,}", lower)
-    plain = {"allocated", "reserved", "cached", "gb", "gib", "mb", "mib", "max", "peak", "current"}
-    return _Line(
-        of_device=any(word in lower for word in _DEVICE_WORDS),
-        progress=progress,
-        alone=figures <= 4 and all(word in plain for word in words),
-        both="alloc" in lower and ("reserved" in lower or "cached" in lower),
-    )
+    said = scan.words(line)
+    progress = bool(said.context) or "loss" in lower or said.step is not None
+    return _Line(lower, figures, progress)
 
 
 def _name(label: Label, view: _Line, last: tuple[str, int] | None, between: str) -> str | None:
@@ -176,8 +193,8 @@ def _name(label: Label, view: _Line, last: tuple[str, int] | None, between: str)
     if label.what == "used":
         if label.peak:
             return "max_allocated" if view.progress else None
-        return "used" if label.of_device or view.of_device or view.progress else None
-    if label.of_device or view.of_device or view.progress or view.alone or view.both:
+        return "used" if label.of_device or view.progress or view.of_device else None
+    if label.of_device or view.progress or view.of_device or view.bare:
         return label.what
     return None
 

@@ -10,11 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from oomph.evidence.model import Document, MemorySample, Position
+from oomph.evidence.model import Document, MemorySample, Position, Quote
 from oomph.units import Amount
-
-#: A line without any of these (lower case) holds no figure that a parser here reads.
-NEEDLES = ("mem", "alloc", "reserv", "rss", "vram", "gb_free", "max_ma")
 
 #: Longer lines are data, not log lines; only their beginning is read.
 MAX_CHARS = 4000
@@ -53,12 +50,24 @@ class Candidate:
     lower: str
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a line says beside its figures."""
+
+    step: int | None
+    context: str
+    device: int | None
+    rank: int | None
+    quote: Quote
+
+
 class Scan:
     """The candidate lines of one document."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.candidates = list(_candidates(document))
+        self._words: tuple[int, Words] | None = None  # of the line that was asked for last
 
     def having(self, *needles: str) -> Iterator[Candidate]:
         """Candidates whose lower-case text has at least one of `needles`."""
@@ -82,35 +91,52 @@ class Scan:
         context: str | None = None,
     ) -> MemorySample:
         """A sample of this line; `step`, `rank` and `context` override what the line's words say."""
+        words = self.words(line)
         source = self.document.lines[line.index]
-        known = rank if rank is not None else source.rank
-        if known is None:
-            known = self.document.rank if self.document.rank is not None else rank_in(line.text)
+        if rank is None:
+            rank = source.rank if source.rank is not None else self.document.rank
         return MemorySample(
             what=what,
             value=value,
             position=Position(self.document.index, line.index),
-            quote=self.document.quote(line.index),
-            step=step if step is not None else step_in(line.text),
-            rank=known,
-            device=device_in(line.text),
+            quote=words.quote,
+            step=words.step if step is None else step,
+            rank=words.rank if rank is None else rank,
+            device=words.device,
             total=total,
             time=source.time,
             printer=printer,
-            context=context if context is not None else context_in(line.text),
+            context=words.context if context is None else context,
         )
+
+    def words(self, line: Candidate) -> Words:
+        """Step, context, device, rank and quote of a line, worked out once for all of its figures."""
+        if self._words is None or self._words[0] != line.index:
+            text = line.text
+            words = Words(
+                step_in(text),
+                context_in(text),
+                device_in(text),
+                rank_in(text),
+                self.document.quote(line.index),
+            )
+            self._words = (line.index, words)
+        return self._words[1]
 
 
 def _candidates(document: Document) -> Iterator[Candidate]:
     for index, line in enumerate(document.lines):
         text = line.text
         lower = text.lower()
+        # A line without any of these holds no figure that a parser here reads ("G  " is YOLO's column). Written out:
+        # this test is all that most lines of a log cost.
         if (
             "mem" in lower
             or "alloc" in lower
             or "reserv" in lower
             or "rss" in lower
             or "vram" in lower
+            or "cached" in lower
             or "gb_free" in lower
             or "max_ma" in lower
             or "G  " in text
