@@ -92,7 +92,7 @@ class DisguisedLibraryError(Rule):
         if says_oom and neighbours:
             says = (
                 f"{what} Processes that are not known to belong to this job hold "
-                f"{format_bytes(neighbours)} of the card: that is more likely the reason than this job's "
+                f"{format_bytes(neighbours)} of GPU memory: that is more likely the reason than this job's "
                 "own use."
             )
             return Match(Certainty.POSSIBLE, says, 0.1, {"foreign_bytes": neighbours}, actions=actions)
@@ -134,14 +134,20 @@ def _what(case: Case, library: str, says_oom: bool) -> str:
     if case.kind is Kind.DEVICE_OOM_BARE:
         return "A driver call outside PyTorch's allocator failed with `out of memory`; no sizes are printed."
     if library == "driver":
+        mapped = ""
+        if case.expandable_segments:
+            mapped = " expandable_segments is on and maps memory with this kind of call"
+            mapped += ", which does not work reliably on WSL2." if case.platform == "wsl2" else "."
         if says_oom:
-            return (
+            text = (
                 "The driver could not map memory (`CUDA driver error: out of memory`); no sizes are printed."
             )
-        return (
-            "The driver refused a call, as it does when memory cannot be mapped; the text does not say "
-            "that it is memory."
-        )
+        else:
+            text = (
+                "The driver refused a call, as it does when memory cannot be mapped; the text does not say "
+                "that it is memory."
+            )
+        return text + mapped
     if status == "no algorithm":
         return (
             "cuDNN found no way to run the convolution, which it also says when no workspace fits on the "

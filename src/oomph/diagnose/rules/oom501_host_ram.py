@@ -1,210 +1,201 @@
-"""A library's status or a bare driver error that often means a full card, and says so nowhere."""
+"""Host memory ran out, or a process got the signal that the kernel sends then."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.rules.base import Match, Rule
-from oomph.evidence.model import Kind, Quote
-from oomph.phases import Phase
-from oomph.units import GIB, MIB, format_bytes
+from oomph.evidence.model import Kind, MemorySample, Position, Quote
+from oomph.units import MIB, TIB, format_bytes, parse_size
 
-#: Formats of other rules: old PyTorch's plain device OOM, a batch finder's verdict, an inference engine's allocator.
-_NOT_HERE = frozenset({"F0_thc", "none_frame_only", "V2_vllm_cumem"})
-#: Loading the kernels of a library's first call has been measured at about 0.7 GiB, with its workspace on top: where
-#: less than this is left, such a call may fail.
-_NEARLY_FULL = GIB
-#: The smallest CUDA context that has been measured; a process holds it beside what PyTorch counts.
-_CONTEXT = 270 * MIB
-#: With this share of the card free, memory is an unlikely reason.
-_ROOMY = 0.3
-_PINNED = re.compile(r"pin_memory|pinned|cudaHostAlloc|CachingHostAllocator|cudaHostRegister", re.IGNORECASE)
-_TRAINING = (Phase.FORWARD, Phase.BACKWARD)
+#: More than any single machine has: such a request is a wrong size, not a lack of memory.
+_ABSURD = 64 * TIB
+#: From this share on, host memory counts as full.
+_FULL_PERCENT = 90
+#: A use that grew by half over the log is growing, not fluctuating.
+_GROWTH = 1.5
+_OTHER_SENDER = re.compile(
+    r"DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)|\*\*\* (?:JOB|STEP) \S{1,40} ON \S{1,80} CANCELLED|\bscancel\b|"
+    r"\b[Pp]reempt(?:ed|ion)\b|\bEvicted\b|DeadlineExceeded|[Ss]pot (?:instance )?(?:interruption|termination)"
+)
 
 
 @dataclass(frozen=True)
-class Fill:
-    """How full the card was by one figure: what was taken, of how much, and where that is printed."""
+class _Sign:
+    """A figure of host memory that bears on a kill. `full` is True when it shows memory at its end."""
 
-    taken_bytes: int
-    total_bytes: int
+    text: str
+    full: bool
+    numbers: dict[str, int]
     quote: Quote
 
-    @property
-    def left_bytes(self) -> int:
-        return max(0, self.total_bytes - self.taken_bytes)
 
+class HostRam(Rule):
+    """The CPU's memory, not the GPU's."""
 
-class DisguisedLibraryError(Rule):
-    """cuBLAS, cuDNN, driver and bare CUDA errors that may be an OOM."""
-
-    code = "OOM401"
-    cause = "disguised_library_error"
-    name = "library-error-may-hide-a-full-card"
+    code = "OOM501"
+    cause = "host_ram"
+    name = "host-memory-ran-out"
     means = (
-        "CUDA's libraries and the driver take memory from the card themselves: a cuBLAS handle and its "
-        "workspace, a cuDNN plan, kernels that are loaded at their first call, a context, a mapping of an "
-        "expandable segment. When the card is full, such a call fails with a status of its own "
-        "(CUBLAS_STATUS_ALLOC_FAILED, CUDNN_STATUS_NOT_INITIALIZED, `Unable to find a valid cuDNN "
-        "algorithm`, `CUDA error: out of memory`) and no sizes are printed. The library statuses have "
-        "other causes too, so without a memory figure this stays a suspicion."
+        "The machine's own memory (or the limit that a cgroup, Slurm, Kubernetes or Ray puts on it) was "
+        "used up. Either an allocation on the CPU was refused, or the kernel killed a process to save the "
+        "rest. Usual consumers: one copy of the weights per rank while loading, optimizer states offloaded "
+        "to the CPU, data-loader workers that each hold the data set, results collected over an "
+        "evaluation, files cached in a tmpfs."
     )
     decisive_evidence = (
-        "A memory figure close to the failure that leaves less than about 1 GiB of the card free (a "
-        "training log's figure, nvidia-smi), or an error text of the driver that itself says `out of "
-        "memory`. A device-side assert or an illegal access before it means that the context was broken "
-        "and memory is not the reason."
+        "A text that names host memory: `DefaultCPUAllocator`, a Python MemoryError, the kernel's `Out of "
+        "memory: Killed process`, Slurm's `oom-kill event`, `OOMKilled`, Ray's memory monitor. Exit code "
+        "-9 or 137 alone proves nothing: preemption, scancel, time limits, watchdogs and people send "
+        "SIGKILL too. It becomes likely when the log shows host memory at 90 % or more shortly before."
     )
     first_action = (
-        "Print `torch.cuda.mem_get_info()` directly before the call that failed. Under about 1 GiB free: "
-        "treat it as an out-of-memory error of that phase. Plenty free: run once with "
-        "CUDA_LAUNCH_BLOCKING=1 and look for labels or token ids out of range."
+        "Give the job more host memory or make it use less (fewer workers, one loading rank, no CPU "
+        "offload, streamed data). For a bare SIGKILL first find out who sent it: the kernel log, `sacct` "
+        "or `kubectl describe pod` says so."
     )
     verify = (
-        "After the change the printed free memory at that place is well above 1 GiB and the call succeeds; "
-        "run it with the old setting once more if you want to be sure that it was memory."
+        "Watch the resident memory of all the job's processes together (not of one) through the place "
+        "where it died: it stays well under the limit, and the kernel log gets no new `Killed process` "
+        "line."
     )
     wrong_advice = (
-        "Reinstalling CUDA, cuDNN or the driver, or turning cuDNN off, before anybody has looked at the "
-        "free memory at that moment."
+        "Any advice about GPU memory: a smaller batch, empty_cache, allocator settings or a bigger GPU do "
+        "not change how much RAM the host has. CPU offload makes it worse."
     )
-    actions: ClassVar[tuple[str, ...]] = ("check-free-memory", "collect-smi")
+    actions = ("host-ram", "collect-kernel-log")
 
     def check(self, case: Case) -> Match | None:
-        """Likely with a full card or the driver's own words, possible without."""
-        if case.kind not in (Kind.DISGUISED, Kind.DEVICE_OOM_BARE) or case.failure.format in _NOT_HERE:
-            return None
-        library = case.failure.detail.get("library", "")
-        if library == "nvml":
-            return None
-        fill = fullest(case)
-        says_oom = case.kind is Kind.DEVICE_OOM_BARE or case.failure.detail.get("status") == "outofmemory"
-        what = _what(case, library, says_oom)
-        actions: tuple[str, ...] = self.actions
-        if case.phase in _TRAINING:
-            actions = ("check-free-memory", "micro-batch", "checkpointing", "collect-smi")
-        neighbours = _foreign_bytes(case)
-        if says_oom and neighbours:
+        """Certain where the text names host memory; for a bare SIGKILL possible, or likely with figures."""
+        if case.kind is Kind.HOST_OOM:
+            return self._named(case)
+        if case.kind is Kind.KILLED:
+            return self._killed(case)
+        return None
+
+    def _named(self, case: Case) -> Match:
+        request = case.request_bytes
+        numbers = {"requested_bytes": request} if request else {}
+        sender = case.failure.detail.get("sender", "")
+        if request and request >= _ABSURD:
             says = (
-                f"{what} Processes that are not known to belong to this job hold "
-                f"{format_bytes(neighbours)} of the card: that is more likely the reason than this job's "
-                "own use."
+                f"An allocation of {format_bytes(request)} in host memory was refused. No machine has that "
+                "much: the size itself is likely wrong (a negative or overflowed dimension)."
             )
-            return Match(Certainty.POSSIBLE, says, 0.1, {"foreign_bytes": neighbours}, actions=actions)
-        if fill is None:
-            return self._without_figures(case, what, says_oom, actions)
-        numbers = {
-            "taken_bytes": fill.taken_bytes,
-            "total_bytes": fill.total_bytes,
-            "left_bytes": fill.left_bytes,
-        }
-        figure = f"{format_bytes(fill.taken_bytes)} of {format_bytes(fill.total_bytes)}"
-        evidence = (case.failure.quote, fill.quote)
-        if fill.left_bytes <= _NEARLY_FULL:
+            return Match(Certainty.LIKELY, says, 0.5, numbers)
+        if request:
             says = (
-                f"{what} The card was nearly full: {figure} were taken, which leaves "
-                f"{format_bytes(fill.left_bytes)}."
+                f"The CPU's allocator was asked for {format_bytes(request)} of host memory and could not "
+                "get it."
             )
-            return Match(Certainty.LIKELY, says, 0.6, numbers, evidence, actions)
-        if fill.left_bytes >= _ROOMY * fill.total_bytes:
-            says = f"{what} The last figure before it speaks against a full card: {figure}."
-            return Match(Certainty.POSSIBLE, says, 0.15, numbers, evidence, actions)
-        says = f"{what} By the last figure before it {figure} were taken; that does not decide it."
-        certainty = Certainty.LIKELY if says_oom else Certainty.POSSIBLE
-        return Match(certainty, says, 0.3, numbers, evidence, actions)
+        elif sender:
+            says = f"Host memory ran out: {sender} killed the process for it. This is not GPU memory."
+        else:
+            says = "An allocation in host memory was refused. This is not GPU memory."
+        sign = _sign(case)
+        evidence = (case.failure.quote, sign.quote) if sign else (case.failure.quote,)
+        if sign is not None:
+            says += f" {sign.text}"
+            numbers.update(sign.numbers)
+        return Match(Certainty.CERTAIN, says, 0.8, numbers, evidence)
 
-    def _without_figures(self, case: Case, what: str, says_oom: bool, actions: tuple[str, ...]) -> Match:
-        if says_oom and case.frame_matching(_PINNED, innermost=4) is not None:
-            says = f"{what} It was pinning host memory, which needs no room on the card."
-            return Match(Certainty.POSSIBLE, says, 0.2, actions=actions)
-        says = f"{what} The log has no figure of how full the card was."
-        if says_oom:
-            return Match(Certainty.LIKELY, says, 0.3, actions=actions)
-        return Match(Certainty.POSSIBLE, says, 0.4, actions=actions)
-
-
-def _what(case: Case, library: str, says_oom: bool) -> str:
-    """The error in one sentence."""
-    status = case.failure.detail.get("status", "")
-    if case.kind is Kind.DEVICE_OOM_BARE:
-        return "A driver call outside PyTorch's allocator failed with `out of memory`; no sizes are printed."
-    if library == "driver":
-        if says_oom:
-            return (
-                "The driver could not map memory (`CUDA driver error: out of memory`); no sizes are printed."
+    def _killed(self, case: Case) -> Match:
+        who = case.failure.detail.get("who", "")
+        told = f"A {who or 'process'} was killed with SIGKILL"
+        sign = _sign(case)
+        if _stopped_by_launcher(case):
+            says = (
+                f"{told}; the launcher says that it stopped this process itself, so look for the failure "
+                "before it."
             )
-        text = (
-            "The driver refused a call, as it does when memory cannot be mapped; the text does not say "
-            "that it is memory."
+            return Match(Certainty.POSSIBLE, says, 0.1)
+        if sign is not None and sign.full:
+            says = (
+                f"{told}, and host memory was at its end: {sign.text} The kernel's OOM killer is the "
+                "likely sender."
+            )
+            return Match(Certainty.LIKELY, says, 0.6, sign.numbers, (case.failure.quote, sign.quote))
+        other = case.text_anywhere(_OTHER_SENDER)
+        if other is not None:
+            says = f"{told}. The log names another sender than a lack of host memory: {other.text[:100]}"
+            return Match(Certainty.POSSIBLE, says, 0.15, evidence=(case.failure.quote, other))
+        says = (
+            f"{told}. The kernel's OOM killer sends it when host memory runs out, but so do preemption, "
+            "scancel, time limits, watchdogs and people; this log does not say who did."
         )
-        return text + mapped
-    if status == "no algorithm":
-        return (
-            "cuDNN found no way to run the convolution, which it also says when no workspace fits on the "
-            "card."
-        )
-    name = library or "A library"
-    return (
-        f"{name} failed with {status or 'an error'}, which can mean that its handle or workspace did not fit."
-    )
+        if sign is not None:
+            evidence = (case.failure.quote, sign.quote)
+            return Match(Certainty.POSSIBLE, f"{says} {sign.text}", 0.6, sign.numbers, evidence)
+        return Match(Certainty.POSSIBLE, says, 0.5 if who else 0.4)
 
 
-def fullest(case: Case) -> Fill | None:
-    """The last figure of each kind before the failure, the one that leaves the least of the card."""
-    return min(_fills(case), key=lambda fill: fill.left_bytes, default=None)
-
-
-def _fills(case: Case) -> Iterator[Fill]:
-    known_total = _total_bytes(case)
-    for what in ("used", "reserved", "max_reserved", "allocated", "max_allocated"):
-        found = case.samples(what)
-        if not found:
+def _stopped_by_launcher(case: Case) -> bool:
+    """True when a launcher says that it killed this very process."""
+    pid = case.failure.detail.get("pid", "")
+    for found in case.evidence.exits:
+        if found.killer != "launcher":
             continue
-        sample = found[-1]
-        total = sample.total.bytes if sample.total is not None else known_total
-        own = 0 if what == "used" and sample.printer == "nvidia-smi" else _CONTEXT
-        if total and sample.value.bytes <= total:
-            yield Fill(min(total, sample.value.bytes + own), total, sample.quote)
-    for reading in _readings(case):
-        if reading is not None:
-            yield reading
+        if pid and found.pid is not None and str(found.pid) == pid:
+            return True
+        if not pid and found.rank is not None and found.rank == case.rank:
+            return True
+    return False
 
 
-def _readings(case: Case) -> Iterator[Fill]:
-    """The last nvidia-smi reading of the failing GPU; without its index, only where one GPU was read."""
-    device = case.failure.device
-    gpus = {reading.gpu for reading in case.evidence.gpus}
-    if device is None and len(gpus) != 1:
-        return
-    last: Fill | None = None
-    for reading in case.evidence.gpus:
-        if device is not None and reading.gpu != device:
-            continue
-        if reading.position.document == case.group.start.document and reading.position > case.group.start:
-            continue
-        if reading.used is not None and reading.total is not None:
-            last = Fill(reading.used.bytes, reading.total.bytes, reading.quote)
-    if last is not None:
-        yield last
+def _sign(case: Case) -> _Sign | None:
+    """The strongest figure of host memory before the failure."""
+    percent = case.fact("host_memory_percent")
+    if percent is not None and _said_with(case, percent.position):
+        value = _percent(percent.value)
+        if value is not None and value >= _FULL_PERCENT:
+            text = f"{value:.1f} % of host memory was in use by the last figure."
+            return _Sign(text, True, {"host_memory_percent": int(value)}, percent.quote)
+    samples = case.samples("host_used")
+    if not samples:
+        return None
+    first, last = samples[0].value.bytes, samples[-1]
+    used = last.value.bytes
+    limit = _limit_bytes(case, last)
+    if limit and used * 100 >= limit * _FULL_PERCENT:
+        text = f"{format_bytes(used)} of {format_bytes(limit)} of host memory were in use by the last figure."
+        return _Sign(text, True, {"host_used_bytes": used, "host_limit_bytes": limit}, last.quote)
+    if len(samples) >= 3 and used >= _GROWTH * first and used == max(one.value.bytes for one in samples):
+        text = f"Host memory in use had grown from {format_bytes(first)} to {format_bytes(used)}."
+        return _Sign(text, False, {"host_used_bytes": used}, last.quote)
+    if limit:
+        return None
+    text = f"The last figure of host memory in use was {format_bytes(used)}; the limit is not in the log."
+    return _Sign(text, False, {"host_used_bytes": used}, last.quote)
 
 
-def _total_bytes(case: Case) -> int | None:
-    total = case.number("gpu_total_bytes")
-    if total:
-        return total
-    totals = {reading.total.bytes for reading in case.evidence.gpus if reading.total is not None}
-    return totals.pop() if len(totals) == 1 else None
+def _said_with(case: Case, position: Position) -> bool:
+    """True for what stands before the failure, or directly behind it as a part of its text (Ray's)."""
+    start, end = case.group.start, case.group.end
+    return position.document == start.document and position.line <= end.line + 5
 
 
-def _foreign_bytes(case: Case) -> int:
-    """What processes without a tie to this job hold, where that is most of the card; else 0."""
-    held = case.neighbours.bytes_of("foreign")
-    total = _total_bytes(case)
-    if not held or (total and held < total // 2):
-        return 0
-    return held
+def _percent(text: str) -> float | None:
+    try:
+        value = float(text.rstrip("% "))
+    except ValueError:
+        return None
+    return value if 0 <= value <= 100 else None
+
+
+def _limit_bytes(case: Case, sample: MemorySample) -> int | None:
+    """The limit of host memory: printed with the figure, or as the job step's."""
+    if sample.total is not None:
+        return sample.total.bytes
+    fact = case.fact("host_limit")
+    if fact is None:
+        return None
+    text = fact.value.strip()
+    if text.isdigit():
+        # Slurm's --mem counts MiB where no unit is given; Kubernetes counts bytes.
+        size_bytes = int(text) * (MIB if "--mem" in fact.quote.text else 1)
+        return size_bytes if size_bytes < 2**63 else None
+    size = parse_size(f"{text}B" if text.endswith("i") else text)
+    return size.bytes if size is not None else None
