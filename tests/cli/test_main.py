@@ -92,7 +92,11 @@ def test_a_command_without_verbose_has_no_hint_to_it(run, engine, monkeypatch):
 
 def test_python_m_oomph(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "oomph", "--version"], check=False, capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-m", "oomph", "--version"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, f"oomph {oomph.__version__}\n", "")
 

@@ -40,13 +40,17 @@ def expand_codes(beginnings: Sequence[str], rules: Sequence[Rule], option: str) 
 
 
 def find_rules(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """The rules that `word` means: a code in any case, or a cause. Raises UsageError, with what may have been meant."""
-    found = tuple(rule for rule in rules if rule.code == word.upper() or rule.cause == word.lower())
+    """The rules that `word` means: a code, a cause or a name, in any case. Raises UsageError, saying what is close."""
+    found = tuple(
+        rule for rule in rules if word.lower() in (rule.code.lower(), rule.cause, rule.name.lower())
+    )
     if found:
         return found
     from difflib import get_close_matches
 
-    names = [rule.code for rule in rules] + sorted({rule.cause for rule in rules})
+    names = [rule.code for rule in rules] + sorted(
+        {word for rule in rules for word in (rule.cause, rule.name)}
+    )
     close = get_close_matches(word.upper(), names, n=3) or get_close_matches(word.lower(), names, n=3)
     meant = f"; did you mean {' or '.join(close)}?" if close else ""
     raise UsageError(f"no rule {word!r}{meant or '; `oomph rules` lists them'}")

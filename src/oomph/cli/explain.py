@@ -144,16 +144,28 @@ def _diagnose(
     from oomph.api import explain
     from oomph.cli.progress import Progress
 
-    started = time.monotonic()
     stdin = None if sys.stdin is None else sys.stdin.buffer  # None: pythonw, or a closed descriptor
     progress = Progress(sys.stderr, verbose=request.verbose, quiet=request.quiet)
-    try:
-        diagnosis = explain(paths, select=select, ignore=ignore, progress=progress, stdin=stdin)
-    finally:
-        progress.finish()
-    if request.verbose and not request.quiet:
-        _say_what_was_read(diagnosis, time.monotonic() - started)
-    return diagnosis
+
+    def explain_now() -> Diagnosis:
+        started = time.monotonic()
+        try:
+            diagnosis = explain(paths, select=select, ignore=ignore, progress=progress, stdin=stdin)
+        finally:
+            progress.finish()
+        if request.verbose and not request.quiet:
+            _say_what_was_read(diagnosis, time.monotonic() - started)
+        return diagnosis
+
+    if not request.follow:
+        return explain_now()
+    from oomph.cli.follow import Watch
+
+    def say(sentence: str) -> None:
+        if not request.quiet and (request.verbose or sys.stderr.isatty()):
+            click.echo(f"oomph: {sentence}", err=True)
+
+    return Watch(paths, explain_now, say).run()
 
 
 def _say_what_was_read(diagnosis: Diagnosis, seconds: float) -> None:

@@ -1,0 +1,132 @@
+"""`oomph explain --follow`: wait until a growing log shows a failure, then explain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oomph.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from oomph.diagnose.model import Diagnosis
+    from oomph.evidence.sources.follow import Follower
+
+#: Seconds between two looks at the files.
+POLL_SECONDS = 0.5
+#: A traceback, the launcher's table and the other ranks' last words come in bursts: this long without new text, and
+#: the failure is told.
+SETTLE_SECONDS = 3.0
+#: A job that goes on printing (other ranks, a restart) is explained this long after the first sign all the same.
+PATIENCE_SECONDS = 30.0
+#: Explaining may take at most one part in this many of the time: large logs are not read again and again.
+_SHARE = 10
+#: Longer than any sign, so that one cut in two by a poll is found.
+_OVERLAP = 64
+
+
+class Watch:
+    """Watches files until `explain` finds that the job failed.
+
+    `explain` reads the files anew each time. `say` gets a sentence for the user now and then. `clock` and `sleep` are
+    those of `time`.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        explain: Callable[[], Diagnosis],
+        say: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        for path in paths:
+            if path == "-":
+                raise UsageError("--follow watches files; standard input is read to its end without it")
+            if Path(path).is_dir():
+                raise UsageError(f"--follow watches files; {path} is a folder: name the logs in it")
+        self._paths = paths
+        self._explain = explain
+        self._say = say
+        self._clock = clock
+        self._sleep = sleep
+        self._not_before = 0.0
+        self._signs = _signs()
+
+    def run(self) -> Diagnosis:
+        """Returns the diagnosis of the failure; goes on for ever while there is none."""
+        from oomph.evidence.sources.follow import Follower
+
+        sizes = [_size(path) for path in self._paths]
+        if any(sizes):
+            diagnosis = self._look()
+            if diagnosis is not None:
+                return diagnosis
+        self._say(f"watching {', '.join(self._paths)}; Ctrl-C ends it")
+        with ExitStack() as stack:
+            followers = [
+                stack.enter_context(Follower(path, start=size))
+                for path, size in zip(self._paths, sizes, strict=True)
+            ]
+            return self._wait(followers)
+
+    def _wait(self, followers: list[Follower]) -> Diagnosis:
+        tails = [""] * len(followers)
+        first_sign: float | None = None
+        last_text = self._clock()
+        while True:
+            for number, follower in enumerate(followers):
+                text = (follower.poll() or "") + follower.rest()
+                if not text:
+                    continue
+                last_text = self._clock()
+                if first_sign is None and any(sign in tails[number] + text for sign in self._signs):
+                    first_sign = last_text
+                tails[number] = (tails[number] + text)[-_OVERLAP:]
+            if first_sign is not None and self._due(first_sign, last_text):
+                diagnosis = self._look()
+                if diagnosis is not None:
+                    return diagnosis
+                first_sign = None
+            self._sleep(POLL_SECONDS)
+
+    def _due(self, first_sign: float, last_text: float) -> bool:
+        now = self._clock()
+        settled = now - last_text >= SETTLE_SECONDS or now - first_sign >= PATIENCE_SECONDS
+        return settled and now >= self._not_before
+
+    def _look(self) -> Diagnosis | None:
+        """The diagnosis if it is one of a failed job."""
+        from oomph.diagnose.model import Outcome
+
+        started = self._clock()
+        try:
+            diagnosis = self._explain()
+        except InputError:  # only a few bytes yet, or the file was just rotated away
+            return None
+        finally:
+            self._not_before = self._clock() + (self._clock() - started) * _SHARE
+        if diagnosis.outcome is Outcome.FAILED:
+            return diagnosis
+        if diagnosis.outcome is Outcome.RECOVERED:
+            self._say("ran out of memory and went on; still watching")
+        return None
+
+
+def _signs() -> tuple[str, ...]:
+    """Texts without which a log has no failure for lack of memory; most are harmless, so explaining decides."""
+    from oomph.evidence.sources.triggers import TRIGGERS
+
+    return tuple(
+        literal.decode("ascii") for literal, window in TRIGGERS if window.name in ("failure", "suspect")
+    )
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except (OSError, ValueError):
+        return 0
