@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from oomph.evidence.model import Document, Fact, Position
+from oomph.evidence.model import Document, Fact, Position, Quote
 
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 _TRUE = frozenset({"true", "yes", "on", "1", "enabled", "enable", "full", "selective", "unsloth"})
@@ -34,9 +34,9 @@ _DATA_CLASS = re.compile(r"\s*(?:[\w.]+\s*=\s*)?\w*(?:Namespace|Arguments|Args|C
 
 def fact(document: Document, index: int, name: str, value: str, rank: int | None = None) -> Fact:
     """A Fact of the line at `index`; its rank is the line's unless another is named."""
-    if rank is None:
-        rank = document.lines[index].rank
-    return Fact(name, value, Position(document.index, index), document.quote(index), rank)
+    line = document.lines[index]
+    quote = Quote(document.source, line.number, line.text.strip())
+    return Fact(name, value, Position(document.index, index), quote, line.rank if rank is None else rank)
 
 
 def is_failure_text(low: str) -> bool:
@@ -45,7 +45,7 @@ def is_failure_text(low: str) -> bool:
 
 
 def whole(text: str) -> str | None:
-    """"1,204,112" -> "1204112"; None when the text is not a positive whole number below 10**15."""
+    """`1,204,112` -> `1204112`; None when the text is not a positive whole number below 10**15."""
     digits = text.replace(",", "").replace("_", "")
     if not digits.isascii() or not digits.isdigit() or len(digits) > 15:
         return None
@@ -68,7 +68,7 @@ def scaled(number: str, suffix: str) -> str | None:
 
 
 def switch(text: str) -> str | None:
-    """"true"/"false" for the ways to write them; None for anything else."""
+    """The switch, true or false, for the ways to write it; None for anything else."""
     word = text.strip().lower()
     if word in _TRUE:
         return "true"
@@ -76,7 +76,7 @@ def switch(text: str) -> str | None:
 
 
 def dtype(text: str) -> str | None:
-    """"torch.bfloat16" -> "bf16"; None when it is not a number format of weights."""
+    """`torch.bfloat16` -> `bf16`; None when it is not a number format of weights."""
     return _DTYPES.get(text.strip().lower().removeprefix("torch."))
 
 
@@ -86,8 +86,10 @@ def looks_like_code(document: Document, index: int) -> bool:
     text = document.lines[index].text
     if text.lstrip().startswith(('File "', "File '")):
         return True
-    if index and document.lines[index - 1].text.lstrip().startswith('File "') and ", line " in (
-        document.lines[index - 1].text
+    if (
+        index
+        and document.lines[index - 1].text.lstrip().startswith('File "')
+        and ", line " in (document.lines[index - 1].text)
     ):
         return True
     head = text[:240]

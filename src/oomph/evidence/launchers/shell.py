@@ -12,7 +12,9 @@ from oomph.evidence.facts.scan import Printer, Scanner
 from oomph.evidence.launchers.signals import exit_code, signal_code
 from oomph.evidence.model import Document, Position, ProcessExit
 
-_ENDED = r"Killed|Terminated|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception"
+_ENDED = (
+    r"Killed|Terminated|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception"
+)
 _ALONE = re.compile(rf"\s*({_ENDED})(?: \(core dumped\))?\s*$")
 _SCRIPT = re.compile(rf"\bline \d{{1,6}}: +(\d{{1,10}}) ({_ENDED})\b")
 _JOB = re.compile(rf"\[\d{{1,4}}\][+-]? +(?:(\d{{1,10}}) +)?({_ENDED}|killed|terminated) +\S")
@@ -50,7 +52,9 @@ def parse(document: Document) -> list[ProcessExit]:
 def _read(document: Document, indices: Sequence[int]) -> Iterable[ProcessExit]:
     for index in indices:
         text = document.lines[index].text
-        found = _signal(document, index, text) or _printed(document, index, text) or _pod(document, index, text)
+        found = (
+            _signal(document, index, text) or _printed(document, index, text) or _pod(document, index, text)
+        )
         if found is None and _ECHO.search(text) and index + 1 < len(document.lines):
             code = exit_code(document.lines[index + 1].text)
             if code is not None:

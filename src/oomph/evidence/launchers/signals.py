@@ -35,7 +35,7 @@ _WORDS = {
 
 
 def signal_code(name: str) -> int | None:
-    """"SIGKILL", "Signals.SIGKILL", "9" or "Segmentation fault" -> the negative exit code, None if unknown."""
+    """`SIGKILL`, `Signals.SIGKILL`, `9` or `Segmentation fault` -> the negative exit code, None if unknown."""
     text = name.strip().removeprefix("Signals.")
     if text.isascii() and text.isdigit() and len(text) < 3:
         return -int(text) or None

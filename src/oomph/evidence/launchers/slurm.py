@@ -16,7 +16,9 @@ _CANCELLED = re.compile(
     r"\*\*\* (?:STEP|JOB) [\w.+\[\]]{1,40} (?:ON (\S{1,80}) )?CANCELLED AT (\d{4}-\d\d-\d\dT[\d:]{8})"
 )
 _OOM = re.compile(r"Detected \d{1,6} oom[-_]kill events?(?:\(s\))?|[Oo]om[-_]kill event\(s\) in step")
-_LIMIT = re.compile(r"(?:Job|Step|StepId=)\s?\S{0,40} exceeded (?:\S{1,20} )?memory limit[^\n]{0,200}being killed")
+_LIMIT = re.compile(
+    r"(?:Job|Step|StepId=)\s?\S{0,40} exceeded (?:\S{1,20} )?memory limit[^\n]{0,200}being killed"
+)
 _STATE = re.compile(r"(?:^|[\s|])OUT_OF_ME(?:MORY|\+)(?:[\s|(]|$)")
 #: With these in the text srun's tasks are launchers or nodes, not ranks.
 _ELASTIC = (
@@ -79,7 +81,7 @@ def _tasks(
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """"0-2,5" -> 0, 1, 2, 5."""
+    """`0-2,5` -> 0, 1, 2, 5."""
     left = _MOST_TASKS
     for part in text.split(","):
         low, _, high = part.strip().partition("-")

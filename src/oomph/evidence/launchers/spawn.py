@@ -16,7 +16,9 @@ from oomph.evidence.model import Document, Position, ProcessExit
 
 _RAISED = re.compile(r"-- Process (\d{1,6}) terminated with the following error:")
 _EXITED = re.compile(r"\bprocess (\d{1,6}) terminated with (?:exit code (-?\d{1,10})|signal (\w{1,10}))")
-_CHILD = re.compile(r"\[rank: (\d{1,6})\] Child process with PID (\d{1,10}) terminated with code (-?\d{1,10})")
+_CHILD = re.compile(
+    r"\[rank: (\d{1,6})\] Child process with PID (\d{1,10}) terminated with code (-?\d{1,10})"
+)
 
 
 def parse(document: Document) -> list[ProcessExit]:

@@ -147,6 +147,7 @@ class _Table:
 
 
 PRINTER = Printer(
-    ("(exitcode:", "closing signal", "forcefully exiting via", "got signal:", "root cause", "failures:"), _read
+    ("(exitcode:", "closing signal", "forcefully exiting via", "got signal:", "root cause", "failures:"),
+    _read,
 )
 _SCANNER = Scanner((PRINTER,))
