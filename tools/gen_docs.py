@@ -68,7 +68,7 @@ def command_reference() -> str:
     context = click.Context(cli, info_name="oomph")
     for name in COMMANDS:
         command = cli.get_command(context, name)
-        assert command is not None  # noqa: S101 - the names are the group's own
+        assert command is not None
         usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name, parent=context)))
         parts += [f"## oomph {name}", "", f"    oomph {name} {usage}", "", paragraphs(command.help)]
         rows = [option_row(option) for option in command.params if isinstance(option, click.Option)]

@@ -21,5 +21,5 @@ def command(ctx: click.Context, shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     completer = get_completion_class(shell)
-    assert completer is not None  # noqa: S101 - the three shells are click's own
+    assert completer is not None
     emit(completer(ctx.find_root().command, {}, "oomph", "_OOMPH_COMPLETE").source())

@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
         if module is None:
             return None
         command = importlib.import_module(module).command
-        assert isinstance(command, click.Command)  # noqa: S101 - an invariant of COMMANDS, not a check of input
+        assert isinstance(command, click.Command)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
