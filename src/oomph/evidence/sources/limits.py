@@ -1,0 +1,67 @@
+"""How much of the input is kept for reading line by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+#: What any file may keep: a rank's traceback and what follows it.
+_LEAST_KEPT = 24 * KIB
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds in bytes for one file.
+
+    Files up to `whole` are kept whole. Of larger ones: the first `head`, the last `tail`, at most `samples` places of
+    `sample` bytes spread over the rest, and the windows around triggers, whose sizes are divided by `shrink`;
+    altogether at most `kept`. `chunk` is read at once. `all_files` is about what all inputs of a command together
+    may keep.
+    """
+
+    whole: int = MIB
+    head: int = 128 * KIB
+    tail: int = 256 * KIB
+    samples: int = 512
+    sample: int = 2 * KIB
+    shrink: int = 1
+    kept: int = 6 * MIB
+    chunk: int = 4 * MIB
+    all_files: int = 28 * MIB
+
+    def next_file(self, used: int, left: int) -> Limits:
+        """The limits for the next of `left` files when those before kept `used` bytes: up to four times its fair
+        share, so that the few files with a failure get more than those that only say the same as others."""
+        fair = max(0, self.all_files - used) // max(1, left)
+        return replace(self, kept=min(self.kept, max(_LEAST_KEPT, 4 * fair)))
+
+
+def limits_for(files: int) -> Limits:
+    """Limits for each of `files` inputs of one command.
+
+    The more files there are, the smaller the part that each needs to show, because the ranks of one job say the same
+    things.
+    """
+
+    def share(total: int, least: int, most: int) -> int:
+        return max(least, min(most, total // max(1, files)))
+
+    return Limits(
+        whole=share(8 * MIB, 32 * KIB, MIB),
+        head=share(2 * MIB, 4 * KIB, 128 * KIB),
+        tail=share(8 * MIB, 8 * KIB, 256 * KIB),
+        samples=share(2048, 4, 512),
+        sample=2 * KIB if files < 64 else KIB,
+        shrink=1 if files <= 8 else min(8, 1 + files // 16),
+        chunk=4 * MIB if files < 16 else 256 * KIB,
+    )
+
+
+#: For files that look binary: only what stands around triggers.
+def triggers_only(limits: Limits) -> Limits:
+    """`limits` without the parts that are kept for their place alone."""
+    return Limits(
+        whole=0, head=0, tail=0, samples=0, shrink=limits.shrink, kept=limits.kept, chunk=limits.chunk
+    )

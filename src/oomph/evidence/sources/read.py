@@ -1,0 +1,127 @@
+"""One input from raw bytes to regions of text: decompressed, recognised, decoded, and reduced when it is large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oomph.evidence.sources import documents, jsonlines, sniff
+from oomph.evidence.sources.decode import decode
+from oomph.evidence.sources.limits import Limits, triggers_only
+from oomph.evidence.sources.scan import Scanned, scan
+from oomph.evidence.sources.streams import Counted, Gunzip, Pushed, Reader, Transcoded, Unzstd, read_fully
+from oomph.evidence.sources.triggers import DECISIVE
+
+#: A log that was compressed twice is still a log; deeper nesting is refused.
+_MAX_LAYERS = 2
+_ADVICE = "Give the job's output (stdout and stderr)."
+
+
+@dataclass
+class Text:
+    """What is kept of one input: (1-based number of the first line, text) in order, and sentences about it. `size` is
+    the length of the text before anything was left out, in bytes; `reduced` is True when something was."""
+
+    regions: list[tuple[int, str]]
+    size: int
+    notes: list[str] = field(default_factory=list)
+    reduced: bool = False
+
+    @property
+    def kept(self) -> int:
+        """Characters that are kept."""
+        return sum(len(text) for _, text in self.regions)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An input in which there is nothing to read. `kind` is a `sniff.Content.kind`, "code" or "damaged"; `what` is a phrase
+    that completes "FILE is ..."."""
+
+    kind: str
+    what: str
+    advice: str = ""
+
+
+def read_text(
+    raw: Reader, limits: Limits, *, explicit: bool, tick: Callable[[int], None], ahead: bool = False
+) -> Text | Refused:
+    """Reads `raw` to its end.
+
+    An `explicit` input that looks like binary data is searched for failure texts before it is refused, and is not
+    taken for source code. `tick` is told the raw bytes of every read; with `ahead` a large text is searched in a
+    second thread.
+    """
+    notes: list[str] = []
+    reader, sample, content = _open(Counted(raw, tick, notes), notes)
+    if content.kind == "empty":
+        if notes:
+            return Refused("damaged", f"damaged ({notes[0]})", "Copy it again.")
+        return Refused("empty", "empty")
+    if content.kind in ("gzip", "zstd"):
+        return Refused("binary", "compressed more than twice", "Decompress it first.")
+    if content.kind == "snapshot":
+        return Refused(
+            "snapshot", content.what, "`oomph snapshot` will read it in a later version; give the job's log."
+        )
+    if content.kind == "binary" and (content.known or not explicit):
+        return Refused("binary", content.what, "Unpack it first." if content.can_be_unpacked else _ADVICE)
+    if content.kind.startswith("utf-"):
+        reader = Transcoded(reader, content.kind)
+    elif content.kind == "binary":
+        return _text_in_binary(reader, limits, notes)
+    if not explicit and sniff.is_source_code(sample):
+        return Refused("code", "source code")
+    return _read(reader, sample, limits, notes, ahead=ahead)
+
+
+def _open(reader: Reader, notes: list[str]) -> tuple[Reader, bytes, sniff.Content]:
+    """Decompresses until the bytes are not compressed, and says what they are. The sample is pushed back."""
+    sample = b""
+    content = sniff.Content("empty")
+    for layer in range(_MAX_LAYERS + 1):
+        sample = read_fully(reader, sniff.SAMPLE_BYTES)
+        reader = Pushed(sample, reader)
+        content = sniff.sniff(sample)
+        if layer == _MAX_LAYERS:
+            break
+        if content.kind == "gzip":
+            reader = Gunzip(reader, notes)
+        elif content.kind == "zstd":
+            reader = Unzstd(reader, notes)
+        else:
+            break
+    return reader, sample, content
+
+
+def _read(reader: Reader, sample: bytes, limits: Limits, notes: list[str], *, ahead: bool) -> Text:
+    document = documents.document_bytes(sample)
+    whole = max(limits.whole, document)
+    data = read_fully(reader, whole + 1)
+    if len(data) <= whole:
+        text = decode(data)
+        extracted = documents.extract(text) if document else None
+        if extracted is not None:
+            notes += [extracted.note] if extracted.note else []
+            return Text([(1, extracted.text)], len(data), notes)
+        if len(data) <= limits.whole:
+            return Text([(1, jsonlines.unwrap(text.removesuffix("\n")))], len(data), notes)
+    return _text_of(scan(Pushed(data, reader), limits, ahead=ahead), notes)
+
+
+def _text_of(scanned: Scanned, notes: list[str]) -> Text:
+    regions = [(passage.line, jsonlines.unwrap(decode(passage.text))) for passage in scanned.passages]
+    left_out = scanned.left_out.get("failure", 0)
+    if left_out:
+        notes.append(f"{left_out} more places with a memory failure were counted but not read")
+    return Text(regions, scanned.size, notes, reduced=True)
+
+
+def _text_in_binary(reader: Reader, limits: Limits, notes: list[str]) -> Text | Refused:
+    """The surroundings of failures in a file that is mostly not text (a core dump, a damaged log)."""
+    scanned = scan(reader, triggers_only(limits))
+    if not any(scanned.hits.get(name) for name in DECISIVE):
+        return Refused("binary", "binary data without readable text", _ADVICE)
+    notes.append("mostly binary data: only the text around failures was read")
+    regions = [(passage.line, decode(passage.text)) for passage in scanned.passages]
+    return Text(regions, scanned.size, notes)
