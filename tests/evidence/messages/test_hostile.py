@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -43,10 +42,8 @@ JUNK = {
 
 
 @pytest.mark.parametrize("name", JUNK)
-def test_a_megabyte_of_junk_is_read_in_seconds(name: str):
-    started = time.process_time()
+def test_a_megabyte_of_junk_is_read(name: str):
     failures = read(JUNK[name])
-    assert time.process_time() - started < 5
     assert all(0 <= size < 2**63 for failure in failures for size in numbers(failure).values())
 
 

@@ -33,7 +33,7 @@ class Bar:
         """True when the description or the figures behind the rate say that this is a training loop."""
         if self.description and _NOT_TRAINING.search(self.description):
             return False
-        return bool(_TRAINING.search(self.description)) or "loss" in self.postfix
+        return bool(_TRAINING.search(self.description)) or "loss" in (self.description + self.postfix).lower()
 
     @property
     def unnamed(self) -> bool:

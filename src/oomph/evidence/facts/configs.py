@@ -50,7 +50,7 @@ _OTHER_PARENT = re.compile(
     r"generat|rollout|vllm|sglang|infer|sampl|reward|teacher|critic|tokenizer", re.IGNORECASE
 )
 _PROGRESS = re.compile(r"\b(?:loss|epoch|iter|step|lr)\b")
-_AFTER = re.compile(r"['\"]?\s*(?:[,;)|\]}]|$|/(?:gpu|device|rank)\b)")
+_AFTER = re.compile(r"['\"]?\.?\s*(?:[,;)|\]}]|$|/(?:gpu|device|rank)\b)")
 _FLAGS = frozenset({"fp16", "bf16", "checkpointing", "load_in_4bit", "load_in_8bit"})
 _PEEK = {
     "optimizer": re.compile(r"[\s{]*['\"]?(?:type|name|_target_|_component_)['\"]?\s*[:=]\s*['\"]?"),

@@ -48,6 +48,7 @@ _FRAMEWORKS: tuple[tuple[str, str], ...] = (
 _BANNERS: tuple[tuple[str, str], ...] = (
     ("[info|trainer.py", "transformers"),
     ("unsloth: ", "unsloth"),
+    ("==((====))==  unsloth", "unsloth"),
     ("[stage3.py", "deepspeed"),
     ("[stage_1_and_2.py", "deepspeed"),
     ("deepspeed info", "deepspeed"),

@@ -10,7 +10,7 @@ from oomph.evidence.facts.values import fact, is_failure_text
 from oomph.evidence.model import Document, Fact
 from oomph.units import amount
 
-_VERSION = r"v?(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:(?:a|b|rc|\.dev|\.post)\d{1,8})?(?:\+[\w.]{1,40})?)"
+_VERSION = r"v?(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:(?:a|b|rc|\.dev|\.post)\d{1,8})?(?:\+\w{1,20}(?:\.\w{1,20}){0,4})?)"
 _TORCH = re.compile(
     r"(?<![\w./@-])(?:py)?torch(?:[ _-]version)?(?: \(GPU\?\))?['\"]?\s{0,3}(?:\.{2,60}|={1,2}|:|-|,)?\s{0,40}['\"]?"
     + _VERSION
@@ -18,7 +18,7 @@ _TORCH = re.compile(
     re.IGNORECASE,
 )
 _CUDA = re.compile(
-    r"(?<![\w./@-])cuda(?:[ _-]version|[ _-]runtime| used to build pytorch)?"
+    r"(?<![\w./@-])cuda(?:[ _-]version|[ _-]runtime|[ _-]toolkit| used to build pytorch)?"
     r"['\"]?\s{0,3}(?:\.{2,60}|={1,2}|:)?\s{0,20}['\"]?v?(\d{1,2}\.\d{1,2})(?![\w%]| ?[GM]i?B)",
     re.IGNORECASE,
 )
@@ -29,7 +29,7 @@ _DRIVER = re.compile(
 )
 _PROSE = re.compile(
     r"\b(?:since|requires?|required|needs?|in|from|than|until|before|after|with|for|upgrade|install|of|if|supports?|"
-    r"deprecated|removed|minimum|least|to|by|and|or|built|compiled|against)\s*$|>=?\s*$|<=?\s*$",
+    r"build|deprecated|removed|minimum|least|to|by|and|or|built|compiled|against)\s*$|>=?\s*$|<=?\s*$",
     re.IGNORECASE,
 )
 _LATER = re.compile(

@@ -21,7 +21,7 @@ _COUNTED = re.compile(
     r"(?<![\w.,/-])" + _COUNT + r" (?P<which>trainable |total )?param(?:eter)?s\b(?! per\b)", re.IGNORECASE
 )
 _PARTS = re.compile(r"\s*(?:\([^()]{1,40}\))?\s*\+\s*" + _COUNT, re.IGNORECASE)
-_OF = re.compile(r"\btrainable:? " + _COUNT + r" (?:of|/) " + _COUNT + r"(?![\w.])", re.IGNORECASE)
+_OF = re.compile(r"\btrainable(?: param(?:eter)?s)?\s?[:=]?\s?" + _COUNT + r"\s?(?:of|/)\s?" + _COUNT + r"(?![\w.])", re.IGNORECASE)
 _MEGATRON = re.compile(
     r"number of parameters on \(tensor, pipeline\) model parallel rank \(0, 0\): (\d{1,15})"
 )
@@ -32,7 +32,7 @@ _FOOTER = re.compile(r"^\s*([\d.,]{1,12}) ?([KMB])?\s+(Trainable|Total) params\s
 _NOT_ALL = re.compile(
     r"decayed|non-?trainable|frozen|per (?:layer|expert|node|rank|gpu)|active|shard|embedding", re.IGNORECASE
 )
-_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
+_MODEL = re.compile(r"\b(?:model|summary)\b", re.IGNORECASE)
 _FEWEST = 1_000
 
 

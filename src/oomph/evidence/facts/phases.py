@@ -67,7 +67,7 @@ _INIT = re.compile(
 _TRAIN = re.compile(
     r"\b(?:start(?:ing)?|begin(?:ning)?|running) (?:the )?(?:\w{1,20} )?(?:training|fine-?tuning)\b"
     r"(?! (?:data|set|samples|job))|"
-    r"^\W{0,4}training(?: \.\.\.)?\W{0,4}$|\btraining started\b",
+    r"^\W{0,4}training(?: \.\.\.)?\W{0,4}$|\btraining (?:started|starts)\b",
     re.IGNORECASE,
 )
 _TALK = re.compile(

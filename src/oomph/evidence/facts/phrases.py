@@ -19,6 +19,7 @@ _PADDED = re.compile(r"padded vocab \(size: \d+\) with \d+ dummy tokens \(new si
 _DEFAULT_DTYPE = re.compile(r"model under default dtype (torch\.\w+)")  # transformers
 _TUNE_DTYPE = re.compile(r"Model is initialized with precision (torch\.\w+)")  # torchtune
 _WEIGHTS_DTYPE = re.compile(r"\bweights (?:in|as|dtype) (torch\.\w+|fp32|fp16|bf16)\b")
+_MEGATRON_DTYPE = re.compile(r"using (torch\.\w+) for parameters")
 _NO_CACHE = re.compile(r"`?use_cache ?= ?True`? is incompatible with gradient checkpointing")  # transformers
 _APPLIED = re.compile(r"Applied (?:full|selective|memory_budget) activation checkpointing")  # torchtitan
 _ADAM8 = re.compile(r"use 8-?bit Adam(?:W)? optimizer ?[|:]", re.IGNORECASE)
@@ -72,6 +73,7 @@ _SENTENCES: tuple[tuple[str, Callable[[str], Pairs]], ...] = (
     ("padded vocab (size", _number("vocab_size", _PADDED)),
     ("under default dtype", _format(_DEFAULT_DTYPE)),
     ("initialized with precision", _format(_TUNE_DTYPE)),
+    ("for parameters", _format(_MEGATRON_DTYPE)),
     ("weights", _format(_WEIGHTS_DTYPE)),
     ("incompatible with gradient checkpointing", _on(_NO_CACHE)),
     ("activation checkpointing", _on(_APPLIED)),

@@ -10,14 +10,19 @@ from oomph.evidence.facts.values import fact
 from oomph.evidence.model import Document, Fact, Position, Quote
 
 _RANK_PID = re.compile(r"\brank[ =:]{1,2}(\d{1,6})\]?,?:? pid[ =:]{1,2}(\d{1,10})\b", re.IGNORECASE)
+#: A word of the line, and where the pid stands.
 _PATTERNS = (
-    re.compile(r"\blocal_rank: \d{1,6} \(pid: (\d{1,10})\)"),  # torchelastic
-    re.compile(r"\bexitcode +: -?\d{1,5} \(pid: (\d{1,10})\)"),
-    re.compile(r"\bSending process (\d{1,10}) closing signal\b"),
-    re.compile(r"\bKilling subprocess (\d{1,10})\b"),  # DeepSpeed
-    re.compile(r"\bprocess (\d{1,10}) spawned with command\b"),
-    re.compile(
-        r"(?:^|[\s\]])[\w.-]{1,80}:(\d{1,10}):\d{1,10} \[\d{1,3}\] (?:\S{1,80}:\d{1,6} )?NCCL (?:INFO|WARN)"
+    ("local_rank: ", re.compile(r"\blocal_rank: \d{1,6} \(pid: (\d{1,10})\)")),  # torchelastic
+    ("exitcode ", re.compile(r"\bexitcode +: -?\d{1,5} \(pid: (\d{1,10})\)")),
+    ("closing signal", re.compile(r"\bSending process (\d{1,10}) closing signal\b")),
+    ("Killing subprocess", re.compile(r"\bKilling subprocess (\d{1,10})\b")),  # DeepSpeed
+    ("spawned with", re.compile(r"\bprocess (\d{1,10}) spawned with command\b")),
+    # host:pid:thread [device] NCCL INFO; a WARN may begin with a timestamp and names its source line
+    (
+        "NCCL ",
+        re.compile(
+            r"(?:\[[\d :.-]{10,30}\] )?[\w.-]{1,80}:(\d{1,10}):\d{1,10} \[\d{1,3}\] (?:\S{1,80}:\d{1,6} )?NCCL (?:INFO|WARN)"
+        ),
     ),
 )
 _ACTOR = re.compile(r"\(([A-Za-z_]\w{0,80})(?: [\w ]{1,20})? pid=(\d{1,10})(?:, ip=[\w.:]{1,60})?\)")
@@ -78,12 +83,14 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
 
 
 def _pids(text: str) -> Iterator[tuple[str, str, int | None]]:
-    for rank, pid in _RANK_PID.findall(text):
-        yield "rank_pid", pid, int(rank)
-    for pattern in _PATTERNS:
-        match = pattern.search(text)
-        if match:
-            yield "rank_pid", match[1], None
+    if "pid" in text:
+        for rank, pid in _RANK_PID.findall(text):
+            yield "rank_pid", pid, int(rank)
+    for word, pattern in _PATTERNS:
+        if word in text:
+            match = pattern.match(text) if word == "NCCL " else pattern.search(text)
+            if match:
+                yield "rank_pid", match[1], None
     if " pid=" in text:
         for actor, pid in _ACTOR.findall(text):
             kind = _role(actor)

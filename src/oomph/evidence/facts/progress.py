@@ -38,7 +38,7 @@ _EPOCH_STEP = re.compile(
 _EPOCH_END = re.compile(r"\bepoch:? \d{1,6} (?:finished|done|ended|completed?)\b", re.IGNORECASE)
 _TABLE = re.compile(r"^(\d{1,9})\s+\(\d{1,3}\.\d{1,4}%\)\s+[\d.]{1,12} (?:ms|s)\b")  # nerfstudio
 _EPOCH = re.compile(r"\bepoch\b|['\"]loss['\"]")
-_TOTAL_STEPS = re.compile(r"Total optimization steps = ([\d,]{1,16})")
+_TOTAL_STEPS = re.compile(r"Total (?:optimization )?steps = ([\d,]{1,16})")
 _HELD_OUT_RESULT = ("eval_runtime", "eval_loss")
 #: With these the line is a summary or an echo of settings, not a step.
 _NOT_A_STEP = ("train_runtime", "namespace(", "arguments(", "config(")
@@ -167,6 +167,6 @@ def _number(low: str, words: tuple[str, ...]) -> str | None:
 
 
 PRINTER = Printer(
-    ("loss", "%|", "epoch", "total optimization steps", "evaluat", "validat", "predicti", "%)"), _read
+    ("loss", "%|", "epoch", "total optimization steps", "total steps = ", "evaluat", "validat", "predicti", "%)"), _read
 )
 _SCANNER = Scanner((PRINTER,))

@@ -12,7 +12,7 @@ Pairs = Sequence[tuple[str, str]]
 _INT = re.compile(r"(\d{1,3}(?:[,_]\d{3})+|\d{1,12})(?![\w%])(?!\.\d)(?!\s{0,3}[x×*]\s{0,3}\d)(?!\s?/\s?\d)")
 _FLAG = re.compile(
     r"(?:\{\s{0,4}['\"]?enabled['\"]?\s{0,4}[:=]\s{0,4})?"
-    r"(true|false|yes|no|on|off|enabled|disabled|none|null|full|selective|unsloth|1|0)(?![\w.])",
+    r"(true|false|yes|no|on|off|enabled|disabled|none|null|full|selective|unsloth|1|0)(?!\w|\.\w)",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[\w.+-]{1,60}")

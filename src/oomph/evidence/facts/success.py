@@ -43,7 +43,7 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
             continue
         match = _DONE.search(text)
         if match and not _NOT_BEFORE.search(text, 0, match.end()) and not _NOT_AFTER.match(text, match.end()):
-            yield fact(document, index, "success", match[0].strip(" :|{'\"`"))
+            yield fact(document, index, "success", match[0].strip(" :|{'\""))
 
 
 PRINTER = Printer(

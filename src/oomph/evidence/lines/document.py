@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from oomph.evidence.lines import clean, prefixes
 from oomph.evidence.lines.tables import CellRanks
-from oomph.evidence.lines.wraps import Row, unwrap
 from oomph.evidence.model import Document, Line
 
 #: A line longer than this is cut into pieces at the places that matter; nothing downstream sees longer ones.
@@ -97,7 +96,7 @@ def _clean(pieces: list[tuple[int, str]], gaps: set[int]) -> tuple[list[Line], l
     spelled = clean.has_spelled_ansi(sample)
     markup = "</" in sample or "&gt;" in sample or "&lt;" in sample or "&quot;" in sample or "&#" in sample
     cells = CellRanks()
-    rows: list[Row] = []
+    rows: list[tuple[int, str, int | None, bool]] = []
     for index, (number, raw) in enumerate(pieces):
         text = clean.strip_controls(clean.strip_ansi(raw, spelled=spelled))
         cell_rank = None
@@ -112,7 +111,6 @@ def _clean(pieces: list[tuple[int, str]], gaps: set[int]) -> tuple[list[Line], l
                 gap = False
         else:
             rows.append((number, text, cell_rank, gap))
-    rows = unwrap(rows)
     known = prefixes.learn([row[1] for row in rows])
     lines: list[Line] = []
     line_gaps: list[int] = []

@@ -15,7 +15,7 @@ from oomph.evidence.messages import (
     translated,
 )
 from oomph.evidence.messages.compact import stream_texts
-from oomph.evidence.model import Document, Failure
+from oomph.evidence.model import Document, Failure, Position
 
 #: Every family's parser takes a StreamText and yields Failures.
 FAMILIES = (
@@ -34,9 +34,9 @@ FAMILIES = (
 
 def parse(document: Document) -> list[Failure]:
     """All failure texts of one document, in the order of its lines. Never raises on any text."""
-    found: list[Failure] = []
+    found: list[tuple[Position, int, Position, Failure]] = []
     for stream in stream_texts(document):
         for family in FAMILIES:
-            found.extend(family(stream))
-    found.sort(key=lambda failure: (failure.position, failure.end))
-    return found
+            found.extend((one.position, stream.column(one), one.end, one) for one in family(stream))
+    found.sort(key=lambda item: item[:3])
+    return [item[3] for item in found]

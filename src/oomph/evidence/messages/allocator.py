@@ -1,7 +1,7 @@
 """The allocator's own message: CUDA 1.0 to 2.15, HIP, XPU and forks (formats F1-F8, H1, X1, X2, NPU).
 
-Sources: c10/cuda/CUDACachingAllocator.cpp of the named releases; c10/xpu/XPUCachingAllocator.cpp. Every clause is
-read by itself, so that a message may be cut anywhere and its clauses may stand in any order.
+Sources: c10/cuda/CUDACachingAllocator.cpp of the named releases; c10/xpu/XPUCachingAllocator.cpp. Clauses may stand
+in any order and the message may be cut anywhere.
 """
 
 from __future__ import annotations
@@ -9,31 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from oomph.evidence.messages.clauses import Reading, read_clauses
 from oomph.evidence.messages.compact import StreamText
-from oomph.evidence.messages.pieces import SIZE, is_mention, is_raised, size_of
-from oomph.evidence.model import Failure, Kind, ProcessUse
-from oomph.units import Amount, amount
+from oomph.evidence.messages.pieces import SIZE, is_raised, mention, size_of
+from oomph.evidence.model import Failure, Kind
 
 _TRIED = "Triedtoallocate"
 #: No known message is longer (eight process clauses and both hints fit).
 _LONGEST = 2400
+#: How far behind the last clause the hint is looked at, to tell releases apart.
+_HINT = 420
 _VENDOR = re.compile(r"(CUDA|HIP|XPU|NPU|MUSA|MLU|GCU|HPU|SDAA|PPU)outofmemory\.?$")
 _REQUEST = re.compile(_TRIED + SIZE)
-_CLAUSES = {
-    "capacity_bytes": re.compile(rf"(?:{SIZE}totalcapacity|hasatotalcapaci?tyof{SIZE})"),
-    "free_bytes": re.compile(rf"(?:{SIZE}free|ofwhich{SIZE}isfree)"),
-    "allocated_bytes": re.compile(rf"(?:{SIZE}alreadyallocated|allocatedmemory{SIZE}isallocatedby)"),
-    "reserved_bytes": re.compile(rf"{SIZE}reservedintotal()()"),
-    "unallocated_bytes": re.compile(rf"(?:{SIZE}cached|and{SIZE}isreservedbyPyTorchbut)"),
-    "process_bytes": re.compile(rf"thisprocesshas{SIZE}memoryinuse()()"),
-    "allowed_bytes": re.compile(rf"{SIZE}allowed;?()()"),
-    "private_pool_bytes": re.compile(rf"with{SIZE}allocatedinprivatepools()()"),
-}
-_PROCESS = re.compile(rf"Process(\d{{1,10}})has{SIZE}memoryinuse")
-_DEVICE = re.compile(r"(?:GPU|XPU|NPU|MUSA|MLU|GCU|HPU)(\d{0,4})(?:;|hasatotal)")
-_BLANK_DEVICE = re.compile(r"GPUhasatotal")
 _ON_RANK = re.compile(r"onrank(\d{1,6})\.")
-_NEXT = re.compile(r"outofmemory|Tracebac?k\(most|" + _TRIED)
+_NEXT = re.compile(r"outofmemory|Traceback\(most|" + _TRIED)
 
 
 def parse(stream: StreamText) -> Iterable[Failure]:
@@ -49,82 +38,48 @@ def parse(stream: StreamText) -> Iterable[Failure]:
 
 def _read(stream: StreamText, at: int, request: re.Match[str]) -> Failure | None:
     text = stream.text
-    lead = text[max(0, at - 40) : at]
-    named = _VENDOR.search(lead)
+    named = _VENDOR.search(text[max(0, at - 40) : at])
     if named is None and "MPSbackend" in text[max(0, at - 160) : at]:
         return None
     start = at - len(named[0]) if named else at
     following = _NEXT.search(text, request.end(), at + _LONGEST)
-    end = following.start() if following else min(len(text), at + _LONGEST)
-    body = text[at:end]
-    numbers, artefacts = _numbers(body)
+    limit = following.start() if following else min(len(text), at + _LONGEST)
+    reading = read_clauses(text, request.end(), limit, stream.line_end(at))
     requested = size_of(request)
     if requested is not None:
-        numbers["requested_bytes"] = requested
-    processes = _processes(body, numbers, artefacts)
-    if named is None and len(numbers) < 3:
+        reading.numbers["requested_bytes"] = requested
+    if named is None and len(reading.numbers) < 3:
         return None
     before = stream.before(start)
     raised = is_raised(before) or _vscode(stream, start, before)
-    complete = "capacity_bytes" in numbers and "allocated_bytes" in numbers
-    device = _DEVICE.search(body)
-    on_rank = _ON_RANK.search(before)
+    complete = "capacity_bytes" in reading.numbers and "allocated_bytes" in reading.numbers
+    told = "" if raised else mention(before)
+    if told == "prose" or (told == "quote" and not complete):
+        return None
     vendor = (named[1] if named else "CUDA").lower()
-    detail = {"printed_by": "allocator"}
-    if is_mention(before) and not raised:
-        detail["mention"] = "quoted" if complete else "bare"
+    hint = text[reading.end : min(limit, reading.end + _HINT)]
+    on_rank = _ON_RANK.search(before)
     return stream.failure(
-        _format(vendor, body, before),
+        _format(vendor, reading, text[at : reading.end], hint, before),
         Kind.DEVICE_OOM,
         start,
-        at + _message_length(body),
-        vendor="cuda" if vendor == "cuda" else vendor,
-        numbers=numbers,
-        processes=processes,
-        device=int(device[1]) if device and device[1] else None,
+        reading.end,
+        vendor=vendor,
+        numbers=reading.numbers,
+        processes=tuple(reading.processes),
+        device=reading.device,
         rank=int(on_rank[1]) if on_rank else None,
         raised=raised,
-        truncated=not complete or ("allocatedmemory" in body and "unallocated_bytes" not in numbers),
-        artefacts=tuple(artefacts),
-        detail=detail,
+        truncated=_truncated(vendor, reading, text[at : reading.end]),
+        artefacts=tuple(reading.artefacts),
+        detail={"mention": told} if told else {},
     )
 
 
-def _numbers(body: str) -> tuple[dict[str, Amount], list[str]]:
-    numbers: dict[str, Amount] = {}
-    artefacts: list[str] = []
-    for name, pattern in _CLAUSES.items():
-        match = pattern.search(body)
-        if match is None:
-            continue
-        number, unit = (match[1], match[2]) if match[1] else (match[3], match[4])
-        size = amount(number, unit)
-        if size is None:
-            artefacts.append("nvml_2_64")
-            continue
-        if name == "process_bytes" and size.bytes == 0:
-            artefacts.append("process_0_bytes")
-        numbers[name] = size
-    return numbers, artefacts
-
-
-def _processes(body: str, numbers: dict[str, Amount], artefacts: list[str]) -> tuple[ProcessUse, ...]:
-    uses = []
-    total = 0
-    slack = 0
-    printed = False
-    for match in _PROCESS.finditer(body):
-        used = amount(match[2], match[3])
-        uses.append(ProcessUse(int(match[1]), used))
-        if used is None:
-            artefacts.append("nvml_2_64")
-        else:
-            printed = True
-            total += used.bytes
-            slack += used.slack_bytes
-    if printed:
-        numbers["other_process_bytes"] = Amount(total, slack)
-    return tuple(uses)
+def _truncated(vendor: str, reading: Reading, body: str) -> bool:
+    """True when a clause that this family always prints is missing: the text was cut."""
+    last = {"unallocated_bytes", "reserved_bytes"} & set(reading.numbers)
+    return not last or "capacity_bytes" not in reading.numbers or "allocated_bytes" not in reading.numbers
 
 
 def _vscode(stream: StreamText, start: int, before: str) -> bool:
@@ -134,16 +89,7 @@ def _vscode(stream: StreamText, start: int, before: str) -> bool:
     )
 
 
-def _message_length(body: str) -> int:
-    """Where the message ends: behind its last known clause or hint."""
-    last = 0
-    for pattern in (*_CLAUSES.values(), _PROCESS, _REQUEST):
-        for match in pattern.finditer(body):
-            last = max(last, match.end())
-    return max(last, 1)
-
-
-def _format(vendor: str, body: str, before: str) -> str:
+def _format(vendor: str, reading: Reading, body: str, hint: str, before: str) -> str:
     """The family's name. Where a message was cut before the part that tells two families apart, the class name
     decides, else the older family."""
     parenthesised = "totalcapacity" in body and "hasatotal" not in body
@@ -152,20 +98,20 @@ def _format(vendor: str, body: str, before: str) -> str:
     if vendor == "xpu":
         if parenthesised:
             return "X1_ipex"
-        return "X2_xpu_free" if "isfree" in body else "X2_xpu_nofree"
-    if vendor not in ("cuda", "hip", "xpu"):
+        return "X2_xpu_free" if "free_bytes" in reading.numbers else "X2_xpu_nofree"
+    if vendor != "cuda":
         return "NPU_fork"
-    if "cached)" in body or (parenthesised and re.search(SIZE + "cached", body)):
-        return "F1_cached"
     if parenthesised:
-        return "F3_reserved_hint" if "Ifreservedmemory" in body else "F2_reserved"
+        if "cached" in body:
+            return "F1_cached"
+        return "F3_reserved_hint" if "Ifreservedmemory" in hint[:40] else "F2_reserved"
     if "capactyof" in body:
         return "F4_capacty"
-    if "PYTORCH_ALLOC_CONF" in body:
+    if "PYTORCH_ALLOC_CONF" in hint:
         return "F7_210"
-    if "docs.pytorch.org" in body:
+    if "docs.pytorch.org" in hint:
         return "F8_211"
-    if _BLANK_DEVICE.search(body):
+    if "blank_device" in reading.seen:
         return "F5_23_blank_gpu_index"
     if before.endswith("torch.cuda.OutOfMemoryError:"):
         return "F5_22_23"

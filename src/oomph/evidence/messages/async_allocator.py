@@ -13,6 +13,8 @@ from oomph.evidence.messages.pieces import SIZE, is_raised, size_of
 from oomph.evidence.model import Failure, Kind
 
 _HEAD = re.compile(r"Allocationondevice(\d{0,4})wouldexceedallowedmemory\.?")
+#: The message is cut at its device index where that was put in as a character (a NUL byte ends it).
+_CUT = re.compile(r"(?<=OutOfMemoryError:)Allocationondevice(?!\d{0,4}would)")
 _CLAUSES = {
     "allocated_bytes": re.compile(r"Currentlyallocated:" + SIZE),
     "requested_bytes": re.compile(r"Requested:" + SIZE),
@@ -24,10 +26,21 @@ _CLAUSES = {
 
 def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures of the asynchronous allocator."""
+    for match in _CUT.finditer(stream.text):
+        if stream.line_end(match.start()) == match.end():
+            yield stream.failure(
+                "A1_cudaMallocAsync",
+                Kind.DEVICE_OOM,
+                match.start(),
+                match.end(),
+                raised=True,
+                truncated=True,
+                detail={"backend": "cudaMallocAsync"},
+            )
     for match in _HEAD.finditer(stream.text):
         following = _HEAD.search(stream.text, match.end())
         end = min(following.start() if following else len(stream.text), match.end() + 700)
-        body = stream.text[match.start() : end]
+        body = stream.text[match.start() : end].replace("\\n", "")
         numbers = {}
         last = match.end() - match.start()
         artefacts = []

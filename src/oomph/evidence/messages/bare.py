@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterable
 
 from oomph.evidence.messages.compact import StreamText
-from oomph.evidence.messages.pieces import SIZE, is_mention, is_raised, size_of
+from oomph.evidence.messages.pieces import SIZE, is_raised, mention, size_of
 from oomph.evidence.model import Failure, Kind
 
-_BARE = re.compile(r"(CUDA|HIP|XPU)outofmemory\.?(?!.?Triedtoallocate(?:\d|more))")
+_BARE = re.compile(rf"(CUDA|HIP|XPU)outofmemory\.?(?!.?Triedtoallocate(?:{SIZE}|more))")
 _THC = re.compile(r"cudaruntimeerror\(2\):outofmemory(?:at|$)|THCudaCheckFAILfile=\S{1,300}?error=2:outofmemory")
 _ONE_EB = re.compile(r"(?:CUDA|HIP|XPU)outofmemory\.Triedtoallocatemorethan1EBmemory")
 _PREEMPTIVE = re.compile(
     r"(CUDA|HIP|XPU)outofmemory\.Allocationwaspreemptivelyrejected.{0,200}?Requestedsize:" + SIZE
 )
 _DRIVER_CALL = re.compile(r"(CUDA|HIP)error:outofmemory|cudaErrorMemoryAllocation|hipErrorOutOfMemory")
+#: What may stand before a driver error that is logged rather than raised: nothing, or a log record's head.
+_OPENS = re.compile(r"^$|[:\]>|]$")
 _DRIVER = re.compile(r"CUDAdrivererror:(outofmemory|invalidargument)|memorymappingfailedwithOOM")
 _CUMEM = re.compile(r"CUDAError:outofmemoryat(\S{0,200}?cumem_allocator\.cpp:\d+)?")
 _CUT = re.compile(r"Triedtoallocate[\d.,]{0,12}|Triedtoal?l?o?c?a?t?e?|Trie?d?t?o?|Tr?")
@@ -78,7 +80,7 @@ def _bare(stream: StreamText) -> Iterable[Failure]:
         if not is_raised(before) or stream.text.startswith("Allocationwas", match.end()):
             continue
         rest = stream.text[match.end() : stream.line_end(match.start())]
-        if is_mention(before):
+        if mention(before):
             continue
         cut = _CUT.fullmatch(rest) is not None
         yield stream.failure(
@@ -96,9 +98,9 @@ def _driver_call(stream: StreamText) -> Iterable[Failure]:
     last = -1000
     for match in _DRIVER_CALL.finditer(stream.text):
         before = stream.before(match.start())
-        if match.start() - last < 600 or (is_mention(before) and not is_raised(before)):
+        if match.start() - last < 600 or (mention(before) and not is_raised(before)):
             continue
-        if not is_raised(before) and match[1] is None:
+        if not is_raised(before) and (match[1] is None or not _OPENS.search(before)):
             continue
         last = match.start()
         yield stream.failure(

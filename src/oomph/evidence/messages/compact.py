@@ -34,6 +34,7 @@ class StreamText:
             parts.append(part)
             offset += len(part)
         self.text = "".join(parts)
+        self._columns: dict[int, int] = {}
 
     def line_index(self, offset: int) -> int:
         """The index in the document of the line that holds `offset`."""
@@ -43,9 +44,13 @@ class StreamText:
         return Position(self.document.index, self.line_index(offset))
 
     def before(self, offset: int) -> str:
-        """What stands before `offset` on its own line."""
+        """What stands before `offset` on its own line, at most 400 characters of it."""
         start = self._starts[max(0, bisect_right(self._starts, offset) - 1)]
-        return self.text[start:offset]
+        return self.text[max(start, offset - 400) : offset]
+
+    def lead(self, offset: int, length: int = 160) -> str:
+        """What stands before `offset`, across lines (a wrap may have put it on the line before)."""
+        return self.text[max(0, offset - length) : offset]
 
     def line_end(self, offset: int) -> int:
         """The offset at which the line that holds `offset` ends."""
@@ -75,7 +80,7 @@ class StreamText:
         """A Failure at these offsets; rank and stream are the line's unless the text says otherwise."""
         index = self.line_index(start)
         line = self.document.lines[index]
-        return Failure(
+        made = Failure(
             format=format,
             kind=kind,
             vendor=vendor,
@@ -88,6 +93,12 @@ class StreamText:
             raised=raised,
             **more,  # type: ignore[arg-type]
         )
+        self._columns[id(made)] = start
+        return made
+
+    def column(self, failure: Failure) -> int:
+        """Where in this text a failure made by `failure()` starts; 0 for others."""
+        return self._columns.get(id(failure), 0)
 
 
 def stream_texts(document: Document) -> list[StreamText]:

@@ -18,6 +18,7 @@ _SLURM = re.compile(r"Detected(\d{1,6})oom[-_]killevent|task(\d{1,6}):OutOfMemor
 _RAY = re.compile(r"ray\.exceptions\.OutOfMemoryError|Taskwaskilledduetothenoderunninglowonmemory")
 _KERNEL = re.compile(r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})|oom-kill:constraint=CONSTRAINT_")
 _KUBERNETES = re.compile(r"OOMKilled")
+_KUBERNETES_LEAD = re.compile(r"[Rr]eason[\"']?:[\"']?$|[Ss]tatus[\"']?:[\"']?$|\d/\d{1,3}$")
 _NUMPY = re.compile(
     r"Unabletoallocate(\d[\d.]{0,12})([KMGT]i?B)foranarraywithshape"
     r"|OSError:\[Errno12\]Cannotallocatememory|(?<![\w.])MemoryError(?::|$)"
@@ -48,7 +49,11 @@ def parse(stream: StreamText) -> Iterable[Failure]:
             rank=int(match[2]) if match[2] else None,
             detail={"sender": "Slurm's cgroup"},
         )
+    last = -1000
     for match in _RAY.finditer(text):
+        if match.start() - last < 300:
+            continue
+        last = match.start()
         yield stream.failure("K3_ray_oom", Kind.HOST_OOM, match.start(), match.end(), detail={"sender": "Ray"})
     for match in _KERNEL.finditer(text):
         pid = {"pid": match[1]} if match[1] else {}
@@ -63,8 +68,11 @@ def parse(stream: StreamText) -> Iterable[Failure]:
 def _kubernetes(stream: StreamText) -> Iterable[Failure]:
     for match in _KUBERNETES.finditer(stream.text):
         before = stream.before(match.start())
-        if not re.search(r"[Rr]eason[\"']?:[\"']?$|[Ss]tatus[\"']?:[\"']?$|^$|\d$", before):
+        alone = not before and stream.line_end(match.start()) - match.end() <= 12
+        if not alone and not _KUBERNETES_LEAD.search(before):
             continue
+        if "oom_kill" in stream.lead(match.start(), 400) or "oom-kill" in stream.lead(match.start(), 400):
+            continue  # Slurm's own line, told already
         yield stream.failure(
             "K5_kubernetes_oomkilled",
             Kind.HOST_OOM,

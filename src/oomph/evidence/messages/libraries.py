@@ -10,7 +10,7 @@ from oomph.evidence.messages.pieces import is_raised
 from oomph.evidence.model import Failure, Kind
 
 _NVML = re.compile(
-    r"NVML_SUCCESS==r\w?INTERNALASSERTFAILEDat.{0,200}?CUDACachingAllocator\.cpp\"?:?(\d{1,5})"
+    r"NVML_SUCCESS==[^\s]{1,160}?INTERNALASSERTFAILEDat[^\s]{0,200}?CUDACachingAllocator\.cpp\"?:?(\d{1,5})"
 )
 #: The line of the assertion in CUDACachingAllocator.cpp -> the releases that have it there (strings of the wheels).
 _NVML_LINES = {
@@ -53,7 +53,7 @@ def parse(stream: StreamText) -> Iterable[Failure]:
             )
     if "_STATUS_" in text or "ALLOC_FAILED" in text or "rocblas" in text or "miopen" in text:
         for match in _LIBRARY.finditer(text):
-            if not _ERROR.search(stream.before(match.start())):
+            if not _ERROR.search(stream.lead(match.start())):
                 continue
             yield stream.failure(
                 _library_format(match[1]),
@@ -65,7 +65,7 @@ def parse(stream: StreamText) -> Iterable[Failure]:
             )
     if "cuDNNalgorithm" in text or "GETwasunable" in text:
         for match in _NO_ALGORITHM.finditer(text):
-            if not _ERROR.search(stream.before(match.start())):
+            if not _ERROR.search(stream.lead(match.start())):
                 continue
             yield stream.failure(
                 "C3_cudnn_no_algo",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from oomph.evidence.messages.compact import StreamText
-from oomph.evidence.messages.pieces import is_mention, is_raised
+from oomph.evidence.messages.pieces import is_raised, mention
 from oomph.evidence.model import Failure, Kind
 
 _BUS = re.compile(
@@ -26,7 +26,7 @@ def parse(stream: StreamText) -> Iterable[Failure]:
     if "erro" in text or "Nospace" in text or "sharedmemory" in text:
         for match in _BUS.finditer(text):
             before = stream.before(match.start())
-            if is_mention(before) and not is_raised(before):
+            if mention(before) and not is_raised(before):
                 continue
             detail = {"pid": match[1]} if match[1] else {}
             yield stream.failure(

@@ -11,11 +11,13 @@ SIZE = r"(\d[\d,]{0,15}(?:\.\d{1,4})?)(bytes|[KMGT]i?B)"
 
 #: The class name before a message: "torch.OutOfMemoryError:", "RuntimeError:", pytest's "E".
 _RAISED = re.compile(r"(?:^|[^\w.])(?:E(?=[a-z]|[A-Z]\w*Error))?(?:[\w.]*\.)?\w*(?:Error|Exception):(?:Error:)?$")
-_MENTION = re.compile(
-    r"e\.g\.|example|ifyousee|incase|suchas|whenyou|'$|\"$|`$|^#|^//|^\*|raise|assert|print\(|match=|f['\"]|"
-    r"docs?:|README|hint:|tip:|note:",
+_PROSE = re.compile(
+    r"e\.g\.|example|ifyousee|ifyouget|incase|suchas|whenyou|raise|assert|print\(|match=|f['\"]|"
+    r"docs?:|README|hint:|tip:|note:|fixes|closes|means",
     re.IGNORECASE,
 )
+_QUOTES = tuple("'\"`“‘«*#")
+_OPEN_QUOTE = re.compile(r"(?:['\"`“‘«*]|^#{1,6}|^//|^-)(?:[\w.]{0,60}(?:Error|Exception):)?$")
 
 
 def size_of(match: re.Match[str] | None, group: int = 1, *, binary_gb: bool = False) -> Amount | None:
@@ -32,9 +34,15 @@ def is_raised(before: str) -> bool:
     if match is None:
         return False
     lead = before[: max(0, len(before) - len(before[-200:])) + match.start()]
-    return len(lead) <= 3 or lead.endswith(("]", ")", "%|", "it]", "s]"))
+    if match[0][:1] in _QUOTES or lead[-1:] in _QUOTES:
+        return False
+    return len(lead) <= 3 or lead.endswith(("]", ")", "%|"))
 
 
-def is_mention(before: str) -> bool:
-    """True when the text before a message shows that it is talked about, not printed: code, prose, a comment."""
-    return _MENTION.search(before[-120:]) is not None
+def mention(before: str) -> str:
+    """How the text before a message shows that it is talked about rather than printed: "prose" (code, an example, a
+    comment), "quote" (only an opening quote, which a dict's or a log record's repr has too), or ""."""
+    tail = before[-120:]
+    if _PROSE.search(tail):
+        return "prose"
+    return "quote" if _OPEN_QUOTE.search(tail) else ""
