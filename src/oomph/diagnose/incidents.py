@@ -70,7 +70,7 @@ def group(evidence: Evidence) -> list[Group]:
             groups.append(Group([failure]))
     for one in groups:
         one.traceback = _traceback(evidence, one)
-        one.rank = _rank(one)
+        one.rank = _rank(evidence, one)
     return groups
 
 
@@ -179,8 +179,15 @@ def _tells_of(traceback: Traceback, one: Group) -> bool:
     return "out of memory" in traceback.message and one.lead.kind is Kind.DEVICE_OOM and not one.lead.raised
 
 
-def _rank(one: Group) -> int | None:
+def _rank(evidence: Evidence, one: Group) -> int | None:
+    """The rank that a print names, else the traceback's writer, else the one whose pid the launcher names."""
     for failure in one.prints:
         if failure.rank is not None:
             return failure.rank
-    return one.traceback.rank if one.traceback is not None else None
+    if one.traceback is not None and one.traceback.rank is not None:
+        return one.traceback.rank
+    pids = {failure.detail["pid"] for failure in one.prints if "pid" in failure.detail}
+    for found in evidence.exits:
+        if found.rank is not None and found.pid is not None and str(found.pid) in pids:
+            return found.rank
+    return None

@@ -28,6 +28,9 @@ _LOOKS = {
 #: A line of the legend: character, name, size, how it is known.
 Row = tuple[str, str, str, str]
 
+#: Where fewer columns are left, how a number is known stands on a line of its own.
+_HOW_COLUMNS = 24
+
 #: The largest part of the bar's width that missing bytes may take; a longer request is cut and marked with ">".
 _MISSING_SHARE = 5
 
@@ -48,12 +51,17 @@ def render_bar(ledger: Ledger, options: ReportOptions, indent: str = "  ") -> li
     return lines
 
 
-def contradictions(ledger: Ledger, options: ReportOptions, indent: str = "  ") -> list[str]:
-    """What the printed numbers cannot all be; [] when they agree."""
+def contradictions(
+    ledger: Ledger, options: ReportOptions, notes: Sequence[str] = (), indent: str = "  "
+) -> list[str]:
+    """What the printed numbers cannot all be; [] when they agree. What `notes` say already is not said again."""
     if not ledger.problems:
         return []
+    new = [problem for problem in ledger.problems if not any(problem.text in note for note in notes)]
+    if not new:
+        return wrap("These numbers cannot all be true as printed: see the notes.", options.columns, indent)
     lines = wrap("These numbers cannot all be true as printed:", options.columns, indent)
-    for problem in ledger.problems:
+    for problem in new:
         lines += wrap(problem.text, options.columns, f"{indent}- ")
     return lines
 
@@ -110,9 +118,7 @@ class _Bar:
         start = room - free
         label = f"request {format_bytes(asked[0])}"
         mark = self._bracket(length)
-        if start >= len(label) + 1:
-            return self.indent + " " * (start - len(label) - 1) + self.style(f"{label} {mark}", "bold")
-        return self.indent + " " * start + self.style(f"{mark} {label}", "bold")
+        return self._labelled(start, mark, label, mark, "bold")
 
     def _bracket(self, length: int) -> str:
         left, line, right = ("└", "─", "┘") if self.options.unicode else ("+", "-", "+")
@@ -136,10 +142,17 @@ class _Bar:
         column = min(room - 1, max(0, start + round(room * limit / self.total) - 1))
         label = f"limit {format_bytes(limit)}"
         corner = "┐" if self.options.unicode else "v"
-        if column >= len(label) + 1:
-            return self.indent + " " * (column - len(label) - 1) + self.style(f"{label} {corner}", "yellow")
-        corner = "┌" if self.options.unicode else "v"
-        return self.indent + " " * column + self.style(f"{corner} {label}", "yellow")
+        other = "┌" if self.options.unicode else "v"
+        return self._labelled(column, corner, label, other, "yellow")
+
+    def _labelled(self, start: int, mark: str, label: str, mark_before: str, name: str) -> str:
+        """A mark at a column with its label on the left, or on the right, or without one where neither has room."""
+        if start >= len(label) + 1:
+            return self.indent + " " * (start - len(label) - 1) + self.style(f"{label} {mark}", name)
+        line = self.indent + " " * start
+        if cells(line) + len(mark_before) + 1 + len(label) <= self.options.columns:
+            return line + self.style(f"{mark_before} {label}", name)
+        return line + self.style(mark, name)
 
 
 def _legend(
@@ -153,7 +166,10 @@ def _legend(
     for row, part in zip(rows, [*parts, *[None] * (len(rows) - len(parts))], strict=True):
         mark = pad(row[0], 1)
         lead = f"{indent}{mark} {pad(row[1], widths[1])}  {pad(row[2], widths[2], right=True)}  "
-        wrapped = wrap(row[3], options.columns, lead) or [lead.rstrip()]
+        if options.columns - cells(lead) < _HOW_COLUMNS:
+            wrapped = [lead.rstrip(), *wrap(row[3], options.columns, indent + "      ")]
+        else:
+            wrapped = wrap(row[3], options.columns, lead) or [lead.rstrip()]
         if part is not None:
             colour = _LOOKS[part.key][2]
             wrapped[0] = wrapped[0].replace(f"{indent}{mark}", indent + style(mark, colour), 1)

@@ -67,6 +67,7 @@ def _report(view: View) -> wire.Report:
         outcome=diagnosis.outcome.value,
         exit_code=diagnosis.exit_code,
         summary=headline(view),
+        phase=None if view.phase is None else _phase(view.phase),
         incident=None if view.incident is None else _incident(view.incident),
         incidents=[_incident(incident) for incident in view.incidents],
         ranks=_ranks(diagnosis.ranks),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from oomph import __version__
 from oomph.diagnose.model import Diagnosis, Outcome, Step
-from oomph.evidence.model import Quote
+from oomph.evidence.model import Kind, Quote
 from oomph.report.bar import contradictions, ledger_table
 from oomph.report.citations import Citations
 from oomph.report.clean import cut, flat, without_commands
@@ -82,7 +82,7 @@ class _Page:
         blocks = [[f"### {escape(headline(self.view))}"]]
         if self.diagnosis.outcome is Outcome.RECOVERED:
             blocks.append(["The job went on after that: it did not end for lack of memory."])
-        if self.diagnosis.outcome is not Outcome.NO_OOM:
+        if self.diagnosis.outcome is not Outcome.NO_OOM or self.view.incident is not None:
             blocks += self._failure()
         blocks += [
             self._incidents(),
@@ -113,6 +113,8 @@ class _Page:
         incident = self.view.incident
         if incident is None:
             return []
+        if incident.failure.kind is Kind.NOT_MEMORY:
+            return self._section("What looks like one", self._quotes([incident.failure.quote]))
         rows = ledger_table(incident.ledger, self.options)
         words = " ".join(
             filter(
@@ -123,7 +125,7 @@ class _Page:
                 ),
             )
         )
-        doubts = contradictions(incident.ledger, ReportOptions(width=_UNWRAPPED), "")
+        doubts = contradictions(incident.ledger, ReportOptions(width=_UNWRAPPED), self.diagnosis.notes, "")
         lines = table(("memory", "size", "how it is known"), rows) if rows else []
         lines += ["", escape(words)] if words else []
         lines += ["", *[escape(doubt) + "  " for doubt in doubts]] if doubts else []
@@ -131,10 +133,9 @@ class _Page:
         return lines or ["The failure printed no numbers: how the memory was used is unknown."]
 
     def _phase(self) -> list[str]:
-        incident = self.view.incident
-        if incident is None:
+        verdict = self.view.phase
+        if verdict is None:
             return []
-        verdict = incident.phase
         mark = self.citations.mark([verdict.quote])
         words = phase_words(verdict).removeprefix("in ").removeprefix("during ")
         lines = [f"**Phase:** {escape(words)}: {escape(verdict.why)}{mark}"]

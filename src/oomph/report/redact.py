@@ -58,7 +58,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """`text` with everything private replaced. Names that only later texts give away are not known yet."""
-        text = _secrets(text)
+        text = _secrets(_addresses(text))
         parts = []
         position = 0
         for match in patterns.PUBLIC_URL.finditer(text):
@@ -69,7 +69,8 @@ class Redactor:
 
     def path(self, path: str) -> str:
         """A whole path (blanks and all): its file's name, below `<path>/`; a library's from its package on."""
-        if path in ("", "-") or path.startswith("<") or not re.search(r"[\\/]", path):
+        path = _secrets(_addresses(path))
+        if path.startswith("<") or not re.search(r"[\\/]", path):
             return self(path)
         return self(self._shorten(path))
 
@@ -114,7 +115,6 @@ class Redactor:
     def _private(self, text: str) -> str:
         if not text:
             return text
-        text = patterns.URL.sub("<url>", text)
         text = patterns.REMOTE.sub("<url>", text)
         text = patterns.EMAIL.sub("<email>", text)
         text = self._people(text)
@@ -215,6 +215,16 @@ def _in_place(match: re.Match[str], group: int, replace: Callable[[str], str]) -
 
 def _without_public_urls(text: str) -> str:
     return patterns.PUBLIC_URL.sub(" ", text) if "://" in text else text
+
+
+def _addresses(text: str) -> str:
+    """`text` without URLs; of public documentation the part before a query stays."""
+
+    def replace(match: re.Match[str]) -> str:
+        public = patterns.PUBLIC_URL.match(match[0])
+        return "<url>" if public is None else public[0] + match[0][public.end() :]
+
+    return patterns.URL.sub(replace, text) if "://" in text else text
 
 
 def _secrets(text: str) -> str:

@@ -102,7 +102,7 @@ FQDN = re.compile(
     r"(?:com|org|net|edu|gov|mil|int|internal|intranet|local|localdomain|lan|corp|cluster|hpc|cloud|priv|ai|io|dev)"
     r"|(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.){2,8}"
     r"(?:eu|uk|de|fr|ch|at|nl|be|se|dk|fi|cz|es|ie|jp|cn|kr|tw|hk|sg|ca|us|au|nz|br|ru|il))"
-    r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9]|[(\[])(/[^\s\"'<>]*)?"
+    r"(?![A-Za-z0-9_-]|\.[A-Za-z0-9]|[(\[])(/(?:[^\s\"'<>]|<[a-z]{2,6}(?:-[0-9]{1,6})?>)*)?"
 )
 #: Where a machine's name stands: torchelastic's table, environment variables, srun, slurmstepd, NCCL, Ray, rendezvous.
 _HOST = r"([A-Za-z][A-Za-z0-9._-]{1,62})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from oomph.diagnose.model import Diagnosis, Incident, Outcome
+from oomph.evidence.model import Kind
 from oomph.report.bar import contradictions, render_bar
 from oomph.report.citations import Citations
 from oomph.report.clean import cut, flat, without_commands
@@ -60,7 +61,9 @@ class _Report:
         sections: list[Section] = [("", self._headline())]
         if recovered:
             sections.append(incidents)
-        if self.diagnosis.outcome is not Outcome.NO_OOM:
+        if self.diagnosis.outcome is Outcome.NO_OOM:
+            sections.append(("What looks like one", self._look_alike()))
+        if self.diagnosis.outcome is not Outcome.NO_OOM or self.view.incident is not None:
             sections += self._failure_sections()
         if not recovered:
             sections.append(incidents)
@@ -118,9 +121,18 @@ class _Report:
         of = "another failure" if explained is None or explained.rank is None else f"rank {explained.rank}"
         return f"Shown is rank {rank} only. The cause and the first change are those of {of}: see the full report."
 
-    def _memory(self) -> Section:
+    def _look_alike(self) -> list[str]:
+        """An error that people take for a lack of memory."""
         incident = self.view.incident
         if incident is None:
+            return []
+        quote = incident.failure.quote
+        lines = wrap(where(quote) + self.citations.mark([quote]), self.width, "  ")
+        return lines + wrap(cut(flat(quote.text), _QUOTE), self.width, "  | ", "  | ")
+
+    def _memory(self) -> Section:
+        incident = self.view.incident
+        if incident is None or incident.failure.kind is Kind.NOT_MEMORY:
             return "", []
         ledger = incident.ledger
         on_host = incident.failure.kind in HOST_KINDS
@@ -132,7 +144,7 @@ class _Report:
         meaning = segment_words(ledger, rounded_up=self.view.sizes_rounded_up)
         lines += wrap(meaning, self.width, "  ")
         lines += wrap(process_words(incident), self.width, "  ")
-        doubts = contradictions(ledger, self.options)
+        doubts = contradictions(ledger, self.options, self.diagnosis.notes)
         lines += ["", *doubts] if doubts else []
         mark = self.citations.mark([incident.failure.quote])
         when = "as printed" if ledger.problems else "when the request failed"
@@ -171,10 +183,9 @@ class _Report:
         ]
 
     def _phase(self) -> list[str]:
-        incident = self.view.incident
-        if incident is None:
+        verdict = self.view.phase
+        if verdict is None:
             return []
-        verdict = incident.phase
         mark = self.citations.mark([verdict.quote])
         recompute = ", in a checkpoint's recompute" if verdict.recompute else ""
         lines = wrap(f"{verdict.phase}{recompute}: {flat(verdict.why)}{mark}", self.width, "  ")

@@ -68,6 +68,11 @@ class View:
         return self.incident is None or self.incident == self.diagnosis.incident
 
     @property
+    def phase(self) -> PhaseVerdict | None:
+        """The phase of the incident that is shown, or of what ended the job where nothing failed for memory."""
+        return self.diagnosis.phase if self.incident is None else self.incident.phase
+
+    @property
     def lines(self) -> int:
         return sum(source.lines for source in self.sources)
 
@@ -84,8 +89,12 @@ def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
     incidents = shown.incidents
     incident = shown.incident
     if options.rank is not None:
-        incidents = tuple(one for one in incidents if one.rank == options.rank)
-        if incident is None or incident.rank != options.rank:
+        # A message without a rank of its own may be known to be of this rank by other means (ranks.first).
+        is_of_rank = incident is not None and shown.ranks.first == options.rank and incident.rank is None
+        incidents = tuple(
+            one for one in incidents if one.rank == options.rank or (is_of_rank and one == incident)
+        )
+        if not is_of_rank and (incident is None or incident.rank != options.rank):
             incident = _most_serious(incidents)
     return View(
         diagnosis=shown,
@@ -135,16 +144,15 @@ def _source(document: Document) -> Source:
 
 def _last_step(evidence: Evidence, incident: Incident) -> str | None:
     """The number of the last progress line before the failure, of the same rank where ranks are known."""
-    found = None
     where = incident.failure.position
-    for fact in evidence.facts:
-        if fact.name != "progress" or not fact.value.isdecimal():
-            continue
-        if fact.position.document != where.document or fact.position.line >= where.line:
-            continue
-        if fact.rank is None or incident.rank is None or fact.rank == incident.rank:
-            found = fact
-    return None if found is None else found.value
+    found = None
+    for fact in evidence.facts_in(where.document, "progress"):
+        if fact.position.line >= where.line:
+            break
+        of_this_rank = fact.rank is None or incident.rank is None or fact.rank == incident.rank
+        if of_this_rank and fact.value.isdecimal():
+            found = fact.value
+    return found
 
 
 class _Text:

@@ -222,6 +222,12 @@ class Report(Strict):
     outcome: Literal["failed", "recovered", "no_oom"]
     exit_code: Annotated[int, Meta(description="0: nothing failed for lack of memory; 1: it did.")]
     summary: str
+    phase: Annotated[
+        PhaseVerdict | None,
+        Meta(
+            description="The incident's, or that of the error that ended the job when no memory failure did."
+        ),
+    ]
     incident: Annotated[Incident | None, Meta(description="The failure that is explained.")]
     incidents: list[Incident]
     ranks: Ranks

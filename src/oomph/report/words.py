@@ -65,15 +65,25 @@ def headline(view: View) -> str:
     diagnosis, incident = view.diagnosis, view.incident
     if diagnosis.outcome is Outcome.NO_OOM:
         return f"No out-of-memory failure found in {read_so_far(view)}"
+    step = _step_words(view)
     if diagnosis.summary and view.is_explained:
-        return flat(diagnosis.summary)
+        return flat(diagnosis.summary).rstrip(".") + step
     if diagnosis.outcome is Outcome.RECOVERED:
         caught = plural(len(view.incidents) or 1, "out-of-memory error")
         return f"The job recovered from {caught}"
     if incident is None:
         return "A failure for lack of memory"
-    step = f", after training step {view.last_step}" if view.last_step is not None else ""
     return f"{what(incident)} {phase_words(incident.phase)}{place(incident)}{step}"
+
+
+def _step_words(view: View) -> str:
+    """The last training step before the failure; "" where it may be that of an earlier attempt."""
+    incident = view.incident
+    if incident is None or view.last_step is None or view.diagnosis.outcome is not Outcome.FAILED:
+        return ""
+    if incident.phase.phase in (Phase.INIT, Phase.LOAD, Phase.UNKNOWN) or incident.phase.first_step:
+        return ""
+    return f", after training step {view.last_step}"
 
 
 def what(incident: Incident) -> str:

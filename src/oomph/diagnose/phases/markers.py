@@ -199,6 +199,8 @@ def _load(file: str, function: str, library: bool, frame: Frame) -> Marker | Non
 def _init(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
     if _INIT_FILE.search(file) and _INIT_FUNCTION.match(function):
         return Marker(Phase.INIT)
+    if file.endswith("torch/cuda/__init__.py") and function in ("set_device", "_lazy_init", "init", "__enter__"):
+        return Marker(Phase.INIT, weak=True)
     if _ENGINE_FILE.search(file) and _ENGINE_INIT.match(function):
         return Marker(Phase.INIT)
     if file.endswith("placement_types.py") and function.startswith("_shard"):

@@ -101,14 +101,28 @@ class OtherProcess(Rule):
             numbers={"not_torch_bytes": unknown},
         )
 
-    def _own_process_known(self, case: Case) -> RuledOut | None:
+    def _own_process_known(self, case: Case) -> Match | RuledOut | None:
+        """The message says what this process has; what it and free memory leave belongs to others, named or not."""
         ledger = case.ledger
         rest = ledger.other_processes_bytes
-        if rest is None:
+        capacity = ledger.capacity_bytes
+        if rest is None or not capacity:
             return None
+        unnamed = rest - case.neighbours.total_bytes
         if rest < SMALL_NEIGHBOUR:
             return RuledOut(self.cause, f"this process and free memory leave {format_bytes(rest)} for all others")
-        return None
+        if unnamed < ORDINARY_OUTSIDE or case.neighbours.others:
+            return None
+        request = case.request_bytes or 0
+        strong = unnamed >= 0.1 * capacity and unnamed + (ledger.free_bytes or 0) >= request
+        return Match(
+            Certainty.LIKELY if strong else Certainty.POSSIBLE,
+            f"This process has {format_bytes(ledger.process_bytes or 0)} and {format_bytes(ledger.free_bytes or 0)} are "
+            f"free; the other {format_bytes(unnamed)} of the card belong to processes that the message cannot name "
+            "(another container or user).",
+            weight=0.84 if strong else 0.5,
+            numbers={"other_processes_bytes": unnamed},
+        )
 
     def _by_smi(self, case: Case) -> Match | None:
         """An error without numbers: nvidia-smi's last table before it says who had the card."""

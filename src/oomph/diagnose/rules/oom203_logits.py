@@ -17,6 +17,10 @@ _LOSS = re.compile(
     r"log_probs_from_logits|_get_per_token_logps|logits\s*=\s*logits"
 )
 _LOSS_SAID = re.compile(r"cross.?entropy|logits|lm_head", re.IGNORECASE)
+_TOKENS_SAID = re.compile(
+    r"tokens per (?:micro-?batch|device|gpu)\s*[:=]?\s*(\d[\d,]{1,9})|(\d[\d,]{1,9}) tokens (?:per|/) (?:micro-?batch|device|gpu)",
+    re.IGNORECASE,
+)
 _SHAPE = re.compile(r"empty_strided(?:_cuda)?\(\((\d[\d, ]{0,60})\)")
 _ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
 #: Smaller than any language model's vocabulary that is worth a diagnosis of its own.
@@ -83,7 +87,11 @@ class LogitsLoss(Rule):
 
     def _tokens(self, case: Case) -> int | None:
         batch, length = case.number("batch_size"), case.number("sequence_length")
-        return batch * length if batch and length else None
+        if batch and length:
+            return batch * length
+        said = case.text_before(_TOKENS_SAID)
+        match = _TOKENS_SAID.search(said.text) if said is not None else None
+        return int((match[1] or match[2]).replace(",", "")) if match is not None else None
 
     def _by_shape(self, case: Case) -> Match | None:
         last = case.last_frame

@@ -85,13 +85,13 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
         if is_failure_text(low):
             continue
         code: bool | None = None
-        for name, value in _line(document, index, text, low, state):
+        for name, value, below in _line(document, index, text, low, state):
             if state.latest.get(name) == value:
                 continue
             code = looks_like_code(document, index) if code is None else code
             if not code:
                 state.latest[name] = value
-                yield fact(document, index, name, value)
+                yield fact(document, index + below, name, value)
 
 
 def _has_deepspeed(document: Document, indices: Sequence[int]) -> bool:
@@ -103,7 +103,7 @@ def _has_deepspeed(document: Document, indices: Sequence[int]) -> bool:
     return False
 
 
-def _line(document: Document, index: int, text: str, low: str, state: _State) -> Iterator[tuple[str, str]]:
+def _line(document: Document, index: int, text: str, low: str, state: _State) -> Iterator[tuple[str, str, int]]:
     listed = low.replace("', '", " ").replace("'", " ") if "', '--" in low else ""
     if listed:  # a command as Python prints its list
         text = text.replace("', '", " ").replace("'", " ")
@@ -117,8 +117,10 @@ def _line(document: Document, index: int, text: str, low: str, state: _State) ->
         kind = ALIASES[name]
         if not _is_name(low, start, end, name, state):
             continue
-        for pair in _values(document, index, text, low, (start, end), name, kind):
-            yield from _resolve(pair, state)
+        pairs, below = _values(document, index, text, low, (start, end), name, kind)
+        for pair in pairs:
+            for key, value in _resolve(pair, state):
+                yield key, value, below
 
 
 def _is_name(low: str, start: int, end: int, name: str, state: _State) -> bool:
@@ -161,35 +163,37 @@ def _values(
     span: tuple[int, int],
     name: str,
     kind: str,
-) -> Iterable[tuple[str, str]]:
+) -> tuple[Iterable[tuple[str, str]], int]:
+    """The pairs that one name gives, and how many lines below it its value stands."""
     start, end = span
+    below = 0
     option = low[max(0, start - 2) : start] == "--" and low[max(0, start - 3) : start - 2] in ("", " ", "\t")
     if option and not _COMMAND.search(low):
-        return ()
+        return (), 0
     separator = _SEPARATOR.match(text, end)
     rest = text[end:].strip()
     if option and kind in _FLAGS and (not rest or rest.startswith(("--", "\\"))):
-        return _from_parent(document, index, text, start, kind, read_setting(kind, "true", 0))
+        return _from_parent(document, index, text, start, kind, read_setting(kind, "true", 0)), 0
     if separator is None:
-        return ()
+        return (), 0
     at = separator.end()
     pairs = read_setting(kind, text, at)
     if not pairs and kind in _PEEK and text[at:].strip(" '\"") in ("", "{"):
-        pairs = _peek(document, index, kind)
+        pairs, below = _peek(document, index, kind)
     elif pairs and separator["mark"] is None and not option and kind != "world_size":
         tail = _AFTER.match(text, value_end(kind, text, at))
         if tail is None and ("_" not in name or kind in ("model", "resume")):
-            return ()
-    return _from_parent(document, index, text, start, kind, pairs)
+            return (), 0
+    return _from_parent(document, index, text, start, kind, pairs), below
 
 
-def _peek(document: Document, index: int, kind: str) -> Sequence[tuple[str, str]]:
+def _peek(document: Document, index: int, kind: str) -> tuple[Sequence[tuple[str, str]], int]:
     """A nested value: the type or the switch stands on one of the next lines."""
-    for line in document.lines[index + 1 : index + 4]:
+    for below, line in enumerate(document.lines[index + 1 : index + 4], start=1):
         match = _PEEK[kind].match(line.text)
         if match:
-            return read_setting(kind, line.text, match.end())
-    return ()
+            return read_setting(kind, line.text, match.end()), below
+    return (), 0
 
 
 def _from_parent(

@@ -91,6 +91,7 @@ _WORLD = re.compile(
 _NODES = re.compile(r"\b(\d{1,5}) nodes? x (\d{1,3})\b")
 _NPROC = re.compile(r"--nproc[_-]per[_-]node[= ](\d{1,5})\b")
 _NNODES = re.compile(r"--nnodes[= ](\d{1,5})(?![\d:])")
+_PROCESSES = re.compile(r"^num_processes: (\d{1,6})\s*$")
 _CREATING = re.compile(r"ZeRO stage (\d) optimizer")
 _STAGE3 = re.compile(r"[\[/\\]stage3\.py")
 _ZERO_INLINE = re.compile(
@@ -126,7 +127,7 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
                 yield fact(document, index, pair[0], pair[1])
         if is_failure_text(low):
             continue
-        size = _world_size(text)
+        size = _world_size(text) or _accelerate_config(document, index, text)
         if size:
             yield fact(document, index, "world_size", size)
         if "zero" in low or "stage3" in low or "offload" in low:
@@ -175,6 +176,15 @@ def _world_size(text: str) -> str | None:
         printed = next(group for group in match.groups() if group)
         return str(int(printed)) if int(printed) else None
     return None
+
+
+def _accelerate_config(document: Document, index: int, text: str) -> str | None:
+    """`num_processes: 8` of Accelerate's config file, which begins with the distributed type."""
+    match = _PROCESSES.match(text)
+    if match is None or not int(match[1]):
+        return None
+    above = document.lines[max(0, index - 40) : index]
+    return str(int(match[1])) if any("distributed_type:" in line.text for line in above) else None
 
 
 def _zero(document: Document, index: int, text: str) -> Iterator[tuple[str, str]]:

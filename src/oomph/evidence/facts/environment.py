@@ -22,6 +22,8 @@ _CUDA = re.compile(
     r"['\"]?\s{0,3}(?:\.{2,60}|={1,2}|:)?\s{0,20}['\"]?v?(\d{1,2}\.\d{1,2})(?![\w%]| ?[GM]i?B)",
     re.IGNORECASE,
 )
+#: Compute capabilities, never versions of CUDA.
+_CAPABILITIES = frozenset({"5.2", "6.1", "7.2", "8.6", "8.7", "8.9", "12.10"})
 _BUILD = re.compile(r"\+cu(?:da)?(\d{2})\.?(\d)\b")
 _DRIVER = re.compile(
     r"\bdriver(?:[ _-]version)?['\"]?\s{0,3}[:=]?\s{0,3}['\"]?(\d{3}(?:\.\d{1,3}){0,2})(?![\w.]*\d)",
@@ -53,7 +55,7 @@ _MENTION = re.compile(
     r"\b(?:requires?|recommend\w*|needs?|supports?|such as|e\.g|tested|newer|minimum|like)\b", re.IGNORECASE
 )
 _TOTAL = re.compile(
-    r"(?:Max memory: |total_memory=|detected, \d{1,3} x |total_gpu_memory \(|CUDA:\d{1,3} \([^(),\n]{3,60}, )"
+    r"(?:Max memory: |total_memory=|detected, \d{1,3} x |total_gpu_memory \(|\bcapacity: [^\n]{3,60} with |CUDA:\d{1,3} \([^(),\n]{3,60}, )"
     r"(\d{1,7}(?:\.\d{1,3})?) ?(MB|MiB|GB|GiB)\b"
 )
 _PLATFORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -89,6 +91,7 @@ def parse(document: Document) -> list[Fact]:
 
 def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
     platforms: set[str] = set()
+    torch = ""
     for index in indices:
         text = document.lines[index].text
         low = text.lower()
@@ -99,6 +102,10 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
                 platforms.add(name)
                 yield fact(document, index, "platform", name)
         for key, value in _versions(text, low):
+            if key == "torch_version":
+                if torch.startswith(value):
+                    continue  # "2.4.0" after "2.4.0+cu121" says less
+                torch = value
             yield fact(document, index, key, value)
         for key, value in _gpu(text, low):
             yield fact(document, index, key, value)
@@ -113,8 +120,9 @@ def _versions(text: str, low: str) -> Iterator[tuple[str, str]]:
             if build:
                 yield "cuda_version", f"{build[1]}.{build[2]}"
     if "cuda" in low and "nccl version" not in low:
-        version = _stated(_CUDA, text)
-        if version:
+        at = max(0, low.find("cuda toolkit"))  # Unsloth prints the compute capability as "CUDA: 8.9" before it
+        version = _stated(_CUDA, text[at:])
+        if version and version not in _CAPABILITIES:
             yield "cuda_version", version
     if "driver" in low:
         version = _stated(_DRIVER, text)

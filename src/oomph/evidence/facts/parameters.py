@@ -21,11 +21,15 @@ _COUNTED = re.compile(
     r"(?<![\w.,/-])" + _COUNT + r" (?P<which>trainable |total )?param(?:eter)?s\b(?! per\b)", re.IGNORECASE
 )
 _PARTS = re.compile(r"\s*(?:\([^()]{1,40}\))?\s*\+\s*" + _COUNT, re.IGNORECASE)
-_OF = re.compile(r"\btrainable(?: param(?:eter)?s)?\s?[:=]?\s?" + _COUNT + r"\s?(?:of|/)\s?" + _COUNT + r"(?![\w.])", re.IGNORECASE)
+_OF = re.compile(
+    r"\btrainable(?: param(?:eter)?s)?\s?[:=]?\s?" + _COUNT + r"\s?(?:of|/)\s?" + _COUNT + r"(?![\w.])",
+    re.IGNORECASE,
+)
+_FAIRSEQ = re.compile(r"num\. trained: (\d[\d,]{0,20})\)")
 _MEGATRON = re.compile(
     r"number of parameters on \(tensor, pipeline\) model parallel rank \(0, 0\): (\d{1,15})"
 )
-_SIZES = re.compile(r"tensor-model-parallel size: (\d+), pipeline-model-parallel size: (\d+)")
+_SIZE = re.compile(r"(?<!encoder-)\b(tensor|pipeline)-model-parallel size: (\d{1,6})")
 #: Lightning's summary: rows "0 | model | Type | 6.2 B", below them "6.2 B     Trainable params".
 _ROW = re.compile(r"^\s*(\d{1,3})\s*\| [^|]{1,80}\| [^|]{1,80}\| ([\d.,]{1,12}) ?([KMB])?\s*(?:\||$)")
 _FOOTER = re.compile(r"^\s*([\d.,]{1,12}) ?([KMB])?\s+(Trainable|Total) params\s*$")
@@ -47,9 +51,9 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
         text = document.lines[index].text
         if is_failure_text(text.lower()) or looks_like_code(document, index):
             continue
-        sizes = _SIZES.search(text)
+        sizes = dict(_SIZE.findall(text)) if "-parallel size" in text else {}
         if sizes:
-            whole_model_per_rank = sizes[1] == sizes[2] == "1"
+            whole_model_per_rank = sizes.get("tensor") == sizes.get("pipeline") == "1"
         megatron = _MEGATRON.search(text)
         if megatron:
             if whole_model_per_rank:
@@ -66,6 +70,9 @@ def _line(document: Document, index: int, text: str) -> Iterator[tuple[str, str 
         yield "trainable_params", scaled(match[1], _letter(match[2]))
         yield "total_params", scaled(match[3], _letter(match[4]))
         return
+    match = _FAIRSEQ.search(text)
+    if match:
+        yield "trainable_params", scaled(match[1], "")
     if "|" in text or "params" in text:
         yield from _lightning(document, index, text)
     if _NOT_ALL.search(text):

@@ -12,6 +12,8 @@ from oomph.evidence.model import Failure, Kind
 _BUS = re.compile(
     r"DataLoaderworker\(pids?\(?s?\)?(\d{1,10})\)iskilledbysignal:Buserror|"
     r"Unexpectedbuserrorencounteredinworker|"
+    r"unableto(?:allocatesharedmemory\(shm\)forfile|mmap\d{1,15}bytesfromfile)<?/?[\w./-]{0,80}>?:"
+    r"(?:Nospaceleftondevice|Cannotallocatememory)|"
     r"unabletoopensharedmemoryobject<?/?[\w./-]{0,80}>?inread-writemode|"
     r"Nospaceleftondevice.{0,60}?/dev/shm|/dev/shm/\S{0,80}?:?Nospaceleftondevice"
 )

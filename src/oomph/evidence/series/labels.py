@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 _ALLOCATED = frozenset({"allocated", "alloc", "allocation"})
-_RESERVED = frozenset({"reserved", "reserve", "cached"})
+_RESERVED = frozenset({"reserved", "reserve", "resv", "rsvd", "cached"})
 _USED = frozenset({"used", "usage", "use", "occupied"})
 _MEMORY = frozenset({"mem", "memory", "vram"})
 _DEVICE = frozenset({"gpu", "cuda", "torch", "pytorch", "device", "vram", "hip", "xpu", "npu"})
