@@ -25,6 +25,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
         "microbatch_size",
         "micro_batch_size_per_gpu",
         "train_micro_batch_size_per_gpu",
+        "ppo_micro_batch_size_per_gpu",
         "samples_per_gpu",
         "batch",
     ),
@@ -81,7 +82,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
         "checkpoint_activations",
         "recompute_granularity",
     ),
-    "precision": ("precision", "mixed_precision"),
+    "precision": ("precision", "mixed_precision", "mixed_precision_type"),
     "fp16": ("fp16", "fp16_enabled"),
     "bf16": ("bf16", "bfloat16_enabled"),
     "dtype": ("dtype", "torch_dtype", "weights_dtype", "weight_dtype", "model_dtype", "params_dtype"),
@@ -104,7 +105,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "resume": ("resume", "resume_from", "resume_from_checkpoint", "init_from"),
     "deepspeed": ("deepspeed",),
     "fsdp": ("fsdp",),
-    "distributed_type": ("distributed_type",),
+    "distributed_type": ("distributed_type", "distributed_environment"),
 }
 
 

@@ -14,7 +14,7 @@ from oomph.evidence.model import Document, Fact
 
 _CONF = re.compile(
     r"PYTORCH_(?:CUDA_|HIP_)?ALLOC_CONF['\"]?\]?\)?\s{0,20}(?:=|:|,)\s{0,20}['\"]?"
-    r"([a-z_]{3,40}:[\w.:,\[\]>;|-]{1,300})"
+    r"([a-z_][a-z_\d]{2,40}:[\w.:,\[\]>;|-]{1,300})"
 )
 _ADVICE = re.compile(
     r"\b(?:try|consider|recommend\w*|suggest\w*|hint|tip|should|could|may|might|please|use|instead|e\.g|example|"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from oomph.evidence.facts.aliases import ALIASES, COMMON_WORDS
+from oomph.evidence.facts.pids import role
 from oomph.evidence.facts.scan import Printer, Scanner
 from oomph.evidence.facts.settings import read_setting, value_end
 from oomph.evidence.facts.values import fact, is_failure_text, looks_like_code
@@ -82,7 +83,7 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
         low = text.lower()
         if len(low) != len(text):
             text = low
-        if is_failure_text(low):
+        if is_failure_text(low) or _of_engine(document, index, low):
             continue
         code: bool | None = None
         for name, value, below in _line(document, index, text, low, state):
@@ -92,6 +93,14 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
             if not code:
                 state.latest[name] = value
                 yield fact(document, index + below, name, value)
+
+
+def _of_engine(document: Document, index: int, low: str) -> bool:
+    """True for what an inference engine prints about itself."""
+    stream = document.lines[index].stream
+    if stream.startswith("ray:") and role(stream.split(":")[1]) == "engine_pid":
+        return True
+    return "llm engine" in low or "server_args" in low
 
 
 def _has_deepspeed(document: Document, indices: Sequence[int]) -> bool:
@@ -209,7 +218,9 @@ def _from_parent(
         return ()
     before = text[max(0, start - 40) : start].lower()
     head = text[:start].strip(" \t'\"-")
-    parent = "" if head else _parent(document, index)
+    parent = _inline_parent(text, start) if head else _parent(document, index)
+    if parent.rstrip(" {(:'\"").endswith("data") and kind == "batch_size":
+        return ()  # the loader's batch of an RL trainer is the global one
     if _word_before(before) in _EVALUATION or (parent and _EVAL_PARENT.search(parent)):
         return [("eval_batch_size", value) for name, value in pairs if name.endswith("batch_size")]
     if parent:
@@ -218,6 +229,20 @@ def _from_parent(
         if parent.endswith("{") and parent.lower().rstrip("{ ").endswith("config"):
             return pairs if kind in _OF_MODEL_CONFIG else ()
     return pairs
+
+
+def _inline_parent(text: str, start: int) -> str:
+    """The name before the bracket that is open at `start` ("'rollout': {" or "val_dataloader = dict("), or ""."""
+    depth = 0
+    for at in range(start - 1, max(-1, start - 2_000), -1):
+        letter = text[at]
+        if letter in ")}":
+            depth += 1
+        elif letter in "({":
+            if depth == 0:
+                return text[max(0, at - 60) : at].split(",")[-1].split("{")[-1].split("(")[-1] + letter
+            depth -= 1
+    return ""
 
 
 def _parent(document: Document, index: int) -> str:
@@ -229,7 +254,7 @@ def _parent(document: Document, index: int) -> str:
         text = document.lines[number].text
         if text.strip() and _indent(text) < depth:
             head = text.strip()
-            return head if head.endswith((":", "{")) else ""
+            return head if head.endswith((":", "{", "(")) else ""
     return ""
 
 

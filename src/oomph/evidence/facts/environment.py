@@ -23,7 +23,7 @@ _CUDA = re.compile(
     re.IGNORECASE,
 )
 #: Compute capabilities, never versions of CUDA.
-_CAPABILITIES = frozenset({"5.2", "6.1", "7.2", "8.6", "8.7", "8.9", "12.10"})
+_CAPABILITIES = frozenset({"5.2", "6.1", "7.2", "8.6", "8.7", "8.9"})
 _BUILD = re.compile(r"\+cu(?:da)?(\d{2})\.?(\d)\b")
 _DRIVER = re.compile(
     r"\bdriver(?:[ _-]version)?['\"]?\s{0,3}[:=]?\s{0,3}['\"]?(\d{3}(?:\.\d{1,3}){0,2})(?![\w.]*\d)",

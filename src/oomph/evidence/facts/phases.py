@@ -108,10 +108,11 @@ def announced(text: str) -> Iterator[tuple[str, str]]:
         load = _says(_LOAD, text)
         if load and not _NOT_WEIGHTS.search(text, load.start(), load.end() + _NEXT_WORD):
             yield "phase_line", "load"
+    preview = _says(_PREVIEW, text)
     for value, pattern in (("init", _INIT), ("save", _SAVE), ("train", _TRAIN), ("generate", _GENERATE)):
-        if _says(pattern, text):
+        if _says(pattern, text) and not (preview and value == "generate"):
             yield "phase_line", value
-    if _says(_EVAL, text) or _says(_PREVIEW, text):
+    if preview or _says(_EVAL, text):
         yield "phase_line", "eval"
 
 

@@ -10,6 +10,7 @@ from oomph.evidence.facts.values import fact
 from oomph.evidence.model import Document, Fact, Position, Quote
 
 _RANK_PID = re.compile(r"\brank[ =:]{1,2}(\d{1,6})\]?,?:? pid[ =:]{1,2}(\d{1,10})\b", re.IGNORECASE)
+_PID_RANK = re.compile(r"\[PID:(\d{1,10})\] \[RANK:(\d{1,6})\]")  # axolotl
 #: A word of the line, and where the pid stands.
 _PATTERNS = (
     ("local_rank: ", re.compile(r"\blocal_rank: \d{1,6} \(pid: (\d{1,10})\)")),  # torchelastic
@@ -54,13 +55,13 @@ def actors(document: Document) -> Iterator[Fact]:
         if stream and stream not in seen and stream.startswith("ray:"):
             seen.add(stream)
             _, name, pid = (*stream.split(":"), "", "")[:3]
-            kind = _role(name)
+            kind = role(name)
             if kind and pid.isdigit():
                 quote = Quote(document.source, line.number, f"({name} pid={pid}) {line.text.strip()}")
                 yield Fact(kind, pid, Position(document.index, index), quote, line.rank)
 
 
-def _role(actor: str) -> str:
+def role(actor: str) -> str:
     """`engine_pid`, `rank_pid` or nothing for the class name of an actor. One that does both is a rank."""
     if _ENGINE.search(actor):
         return "engine_pid"
@@ -86,6 +87,9 @@ def _pids(text: str) -> Iterator[tuple[str, str, int | None]]:
     if "pid" in text:
         for rank, pid in _RANK_PID.findall(text):
             yield "rank_pid", pid, int(rank)
+    if "[PID:" in text:
+        for pid, rank in _PID_RANK.findall(text):
+            yield "rank_pid", pid, int(rank)
     for word, pattern in _PATTERNS:
         if word in text:
             match = pattern.match(text) if word == "NCCL " else pattern.search(text)
@@ -93,7 +97,7 @@ def _pids(text: str) -> Iterator[tuple[str, str, int | None]]:
                 yield "rank_pid", match[1], None
     if " pid=" in text:
         for actor, pid in _ACTOR.findall(text):
-            kind = _role(actor)
+            kind = role(actor)
             if kind:
                 yield kind, pid, None
 

@@ -17,7 +17,7 @@ _FLAG = re.compile(
 )
 _WORD = re.compile(r"[\w.+-]{1,60}")
 _OPTIMIZER = re.compile(
-    r"(?:\{\s{0,4}['\"]?type['\"]?\s{0,4}:\s{0,4}['\"]?|dict\(type=['\"]|<OptimizerNames\.\w{1,40}: ['\"]|"
+    r"(?:\{\s{0,4}['\"]?type['\"]?\s{0,4}:\s{0,4}['\"]?|dict\((?:[^()]{0,200}?,\s?)?type=['\"]|<OptimizerNames\.\w{1,40}: ['\"]|"
     r"OptimizerNames\.|torch\.optim\.)?([A-Za-z][\w.+-]{1,60})"
 )
 _OPTIMIZER_NAME = re.compile(

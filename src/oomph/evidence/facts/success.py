@@ -10,7 +10,7 @@ from oomph.evidence.facts.values import fact, is_failure_text, looks_like_code
 from oomph.evidence.model import Document, Fact
 
 _DONE = re.compile(
-    r"\btraining (?:is |has |was )?(?:successfully )?(?:finished|completed?|done)\b|"
+    r"\btraining (?:is |has )?(?:successfully )?(?:finished|completed?|done)\b|"
     r"\b(?:finished|completed|done with|done) training\b|"
     r"\bexit(?:ed)?(?: with)?(?: exit)? (?:code|status)[ :=]{1,3}0(?![\d.x])|"
     r"`Trainer\.fit` stopped: `max_(?:epochs|steps)=\d{1,12}` reached|"
