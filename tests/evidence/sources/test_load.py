@@ -201,7 +201,7 @@ def test_large_files_are_reduced_and_say_so(tmp_path):
     assert document.gaps
     assert document.size_bytes == 2 * len(noise) + len(LOG)
     [note] = document.notes
-    assert note.startswith("of a large input, 0.0 of 2.4 MiB were read line by line")
+    assert note.startswith("of a large input, 0.1 of 2.4 MiB were read line by line")
 
 
 @pytest.mark.parametrize("encode", [gzip.compress, lambda data: data.decode().encode("utf-16")])
@@ -229,12 +229,18 @@ def test_a_large_log_of_json_records(tmp_path):
 
 
 def test_many_files_share_what_may_be_kept():
-    limits = Limits(kept=6 << 20, all_files=28 << 20)
-    assert limits.next_file(0, 1).kept == 6 << 20
+    limits = Limits(kept=6 << 20, all_files=28 << 20, head=2 * KIB)
+    assert limits.next_file(0, 0, 1).kept == 6 << 20
     # Four times the fair share: 4 * 28 MiB / 1024 = 112 KiB.
-    assert limits.next_file(0, 1024).kept == 112 * KIB
+    assert limits.next_file(0, 0, 1024).kept == 112 * KIB
     # Whatever the others took, a rank's traceback fits.
-    assert limits.next_file(40 << 20, 10).kept == 24 * KIB
+    assert limits.next_file(40 << 20, 1014, 1024).kept == 24 * KIB
+
+
+def test_the_first_files_show_more_of_their_beginning():
+    limits = Limits(head=2 * KIB)
+    assert [limits.next_file(0, index, 1024).head for index in (0, 1, 2)] == [32 * KIB, 32 * KIB, 2 * KIB]
+    assert Limits(head=0).next_file(0, 0, 1).head == 0
 
 
 def test_progress_counts_the_bytes_of_all_files(tmp_path):

@@ -79,7 +79,7 @@ def test_interleaved_tracebacks_of_many_ranks_are_kept_whole():
     parts = [traceback(rank) for rank in range(24)]
     mixed = [part[row] for row in range(len(parts[0])) for part in parts]
     lines = [*progress(5000), *mixed, *progress(5000)]
-    found = kept(lines, limits_for(1).next_file(0, 1))
+    found = kept(lines, limits_for(1))
     assert [found.get(5001 + i) for i in range(len(mixed))] == mixed
 
 

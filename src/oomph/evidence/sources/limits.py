@@ -9,6 +9,8 @@ MIB = 1 << 20
 
 #: What any file may keep: a rank's traceback and what follows it.
 _LEAST_KEPT = 24 * KIB
+_FIRST_FILES = 2
+_FIRST_HEAD = 32 * KIB
 
 
 @dataclass(frozen=True)
@@ -22,20 +24,26 @@ class Limits:
     """
 
     whole: int = MIB
-    head: int = 128 * KIB
-    tail: int = 256 * KIB
-    samples: int = 512
-    sample: int = 2 * KIB
+    head: int = 64 * KIB
+    tail: int = 128 * KIB
+    samples: int = 256
+    sample: int = KIB
     shrink: int = 1
     kept: int = 6 * MIB
     chunk: int = 4 * MIB
     all_files: int = 28 * MIB
 
-    def next_file(self, used: int, left: int) -> Limits:
-        """The limits for the next of `left` files when those before kept `used` bytes: up to four times its fair
-        share, so that the few files with a failure get more than those that only say the same as others."""
-        fair = max(0, self.all_files - used) // max(1, left)
-        return replace(self, kept=min(self.kept, max(_LEAST_KEPT, 4 * fair)))
+    def next_file(self, used: int, index: int, files: int) -> Limits:
+        """The limits for file `index` of `files` when those before it kept `used` bytes.
+
+        It may have up to four times its fair share, so that the few files with a failure get more than those that
+        only say the same as others. The first files, rank 0's among them, show more of their beginning, where a
+        job's settings are.
+        """
+        fair = max(0, self.all_files - used) // max(1, files - index)
+        kept = min(self.kept, max(_LEAST_KEPT, 4 * fair))
+        head = max(self.head, min(_FIRST_HEAD, kept // 2)) if index < _FIRST_FILES and self.head else self.head
+        return replace(self, kept=kept, head=head)
 
 
 def limits_for(files: int) -> Limits:
@@ -50,10 +58,10 @@ def limits_for(files: int) -> Limits:
 
     return Limits(
         whole=share(8 * MIB, 32 * KIB, MIB),
-        head=share(2 * MIB, 4 * KIB, 128 * KIB),
-        tail=share(8 * MIB, 8 * KIB, 256 * KIB),
-        samples=share(2048, 4, 512),
-        sample=2 * KIB if files < 64 else KIB,
+        head=share(2 * MIB, 2 * KIB, 64 * KIB),
+        tail=share(4 * MIB, 6 * KIB, 128 * KIB),
+        samples=share(1024, 4, 256),
+        sample=KIB if files < 64 else KIB // 2,
         shrink=1 if files <= 8 else min(8, 1 + files // 16),
         chunk=4 * MIB if files < 16 else 256 * KIB,
     )

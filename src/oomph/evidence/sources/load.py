@@ -50,7 +50,7 @@ def load(
     results: list[tuple[Entry, Text | Refused]] = []
     used = 0
     for index, entry in enumerate(found.entries):
-        text = _read_one(entry, stdin, limits.next_file(used, len(found.entries) - index), meter)
+        text = _read_one(entry, stdin, limits.next_file(used, index, len(found.entries)), meter)
         if isinstance(text, Text):
             used += text.kept
         results.append((entry, text))
