@@ -33,7 +33,7 @@ _PROSE = re.compile(
 _OTHERS = re.compile(
     r"\b(?:git|pip3?|conda|nvidia-smi|rsync|curl|wget|ninja|nvcc|wandb|upload\w*|hook|ssh|scp|gcc|make|apt-get)\b|"
     r"srun: |slurmstepd|exits with return|\(exitcode|\bprocess \d{1,6} terminated|terminated with the following|"
-    r"[Ww]orker exit|^=|\b\d+ passed\b|\bexitcode +:"
+    r"[Ww]orker exit|^=|\b\d+ passed\b|\bexitcode *: *-?\d{1,10} *\(pid|failed with exitcode"
 )
 _OOM_KILLED = re.compile(r"\bOOMKilled\b(?![\"']?\s*[:=]\s*(?:false|False))")
 _ECHO = re.compile(r"echo +(?:%ERRORLEVEL%|\$\?|\$LASTEXITCODE)\s*$", re.IGNORECASE)
