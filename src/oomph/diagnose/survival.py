@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from oomph.diagnose.incidents import Group
+from oomph.diagnose.prose import talked_about
 from oomph.evidence.model import Evidence, Fact, Kind
 
 #: So many lines of new progress prove that a job went on.
@@ -20,6 +21,7 @@ ENOUGH_STEPS_SHARED = 25
 DEVICE_KINDS = frozenset(
     {Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE, Kind.DISGUISED, Kind.NCCL_OOM, Kind.MANAGED_OOM, Kind.UNIFIED_OOM}
 )
+_LAUNCHER = re.compile(r"ChildFailedError|CalledProcessError|SystemExit|ProcessRaisedException")
 _ASSERT = re.compile(r"device-side assert|Assertion `|CUDA_ERROR_ASSERT|illegal memory access")
 
 
@@ -28,6 +30,9 @@ def status_of(evidence: Evidence, one: Group, groups: Sequence[Group]) -> tuple[
     lead = one.lead
     if lead.kind is Kind.DISGUISED and _assert_before(evidence, one):
         return "dropped", "a device-side assert came before it: the context was already broken"
+    talked = talked_about(evidence, one)
+    if talked:
+        return "dropped", talked
     lives, why = lives_on(evidence, one)
     if lives:
         if lead.kind is Kind.NCCL_OOM:
@@ -58,6 +63,8 @@ def lives_on(evidence: Evidence, one: Group) -> tuple[bool, str]:
         if fact.position.line > end.line and _same_writer(evidence, one, fact) and _beyond(fact, reached):
             count += 1
             last = fact
+    if last is not None and _blamed_later(evidence, one, last):
+        return False, ""
     if last is not None and count >= (ENOUGH_STEPS_SHARED if shared else ENOUGH_STEPS):
         return True, f"{count} more training steps follow (to line {last.quote.line}: {last.quote.text[:80]})"
     return False, ""
@@ -101,6 +108,34 @@ def _fails_after(evidence: Evidence, success: Fact) -> bool:
         and found.position.line > success.position.line
         and found.code not in (0, None)
         for found in evidence.exits
+    )
+
+
+def _blamed_later(evidence: Evidence, one: Group, last: Fact) -> bool:
+    """True when a launcher says, behind the last sign of life, that this writer failed, and no other error explains it.
+
+    Progress lines behind a raised error prove nothing then: logs are buffered, and ranks share files.
+    """
+    if one.announced_as_caught:
+        return False
+    end = one.end
+    blamed = any(
+        found.position.document == end.document
+        and found.position.line > last.position.line
+        and found.code not in (0, None, -15)
+        and found.killer != "launcher"
+        and (found.rank is None or one.rank is None or found.rank == one.rank)
+        for found in evidence.exits
+    )
+    if not blamed:
+        return False
+    return not any(
+        traceback.stream == one.lead.stream
+        and traceback.start.document == end.document
+        and traceback.start.line > end.line
+        and traceback.exception
+        and not _LAUNCHER.search(traceback.exception)
+        for traceback in evidence.tracebacks
     )
 
 

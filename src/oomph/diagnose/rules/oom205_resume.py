@@ -16,6 +16,7 @@ _LOADING = re.compile(
     r"_load_optimizer_and_scheduler|load_checkpoint|torch\.load\(|_weights_only_unpickler|load_optimizer|"
     r"restore(?:_\w+)?\b|resume(?:_\w+)?\b"
 )
+_ONTO_GPU = re.compile(r"map_location\s*=\s*['\"]?(?:cuda|hip|xpu|torch\.device\(['\"]cuda)")
 _PRETRAINED = re.compile(r"from_pretrained|_load_pretrained_model|_load_state_dict_into_meta_model|dispatch_model")
 
 
@@ -66,6 +67,16 @@ class ResumeCheckpoint(Rule):
         ]
         if len(steps) > 2:
             return None
+        onto = case.text_before(_ONTO_GPU)
+        if onto is not None:
+            return Match(
+                Certainty.LIKELY,
+                "It is the first step after a resume, and the checkpoint was loaded onto the GPU (map_location): if the "
+                "loaded object is still referenced, it stands beside the model.",
+                weight=0.8,
+                evidence=(onto, resumed.quote, case.failure.quote),
+                actions=("drop-checkpoint-dict", "map-location-cpu"),
+            )
         return Match(
             Certainty.POSSIBLE,
             "It is the first step after a resume: the loaded checkpoint may still be on the GPU beside the model.",

@@ -20,14 +20,18 @@ _DRIVER_CALL = re.compile(r"(CUDA|HIP)error:outofmemory|cudaErrorMemoryAllocatio
 _OPENS = re.compile(r"^$|[:\]>|]$")
 _DRIVER = re.compile(r"CUDAdrivererror:(outofmemory|invalidargument)|memorymappingfailedwithOOM")
 _CUMEM = re.compile(r"CUDAError:outofmemoryat(\S{0,200}?cumem_allocator\.cpp:\d+)?")
+_CLASS = re.compile(r"(?<!exceptions\.)(?<!\w)OutOfMemoryError:")
+_STARTS = tuple(f"{vendor}outofmemory.Triedtoallocate" for vendor in ("CUDA", "HIP", "XPU"))
 _CUT = re.compile(r"Triedtoallocate[\d.,]{0,12}|Triedtoal?l?o?c?a?t?e?|Trie?d?t?o?|Tr?")
 
 
 def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures without the allocator's ledger."""
     text = stream.text
-    if "outofmemory" not in text and "MemoryAllocation" not in text and "CUDAdrivererror" not in text:
+    words = ("outofmemory", "MemoryAllocation", "CUDAdrivererror", "OutOfMemoryError:")
+    if not any(word in text for word in words):
         return
+    yield from _cut_short(stream)
     yield from _one_eb(stream)
     yield from _preemptive(stream)
     yield from _bare(stream)
@@ -44,6 +48,21 @@ def parse(stream: StreamText) -> Iterable[Failure]:
             match.end(),
             raised=is_raised(stream.before(match.start())) or match.start() == 0 or not stream.before(match.start()),
             detail={"allocator": "vllm cumem"} if engine else {},
+        )
+
+
+def _cut_short(stream: StreamText) -> Iterable[Failure]:
+    """The text ends within the message's first words. (A class name alone is also what `except` lines show.)"""
+    for match in _CLASS.finditer(stream.text):
+        rest = stream.text[match.end() : stream.line_end(match.start())]
+        if not rest or not any(start.startswith(rest) for start in _STARTS):
+            continue
+        if any(stream.text.startswith(start.partition(".")[0], match.end()) for start in _STARTS):
+            continue  # only wrapped: the message goes on in the next line
+        if match.end() + len(rest) < len(stream.text) - 400 or not is_raised(stream.before(match.end())):
+            continue
+        yield stream.failure(
+            "bare_allocator", Kind.DEVICE_OOM, match.start(), match.end(), raised=True, truncated=True
         )
 
 

@@ -13,7 +13,7 @@ SIZE = r"(\d[\d,]{0,15}(?:\.\d{1,4})?)(bytes|[KMGT]i?B)"
 _RAISED = re.compile(r"(?:^|[^\w.])(?:E(?=[a-z]|[A-Z]\w*Error))?(?:[\w.]*\.)?\w*(?:Error|Exception):(?:Error:)?$")
 _PROSE = re.compile(
     r"e\.g\.|example|ifyousee|ifyouget|incase|suchas|whenyou|raise|assert|print\(|match=|f['\"]|"
-    r"docs?:|README|hint:|tip:|note:|fixes|closes|means",
+    r"docs?:|README|hint:|tip:|note:|fixes|closes|means|typical|simulated|prints?[`'\"]|::test\w*\[|^#+[A-Za-z]",
     re.IGNORECASE,
 )
 _QUOTES = tuple("'\"`“‘«*#")

@@ -1,0 +1,74 @@
+"""Failure texts that are not a failure: examples in a guide, tests that passed, commit messages."""
+
+from __future__ import annotations
+
+import re
+
+from oomph.diagnose.incidents import Group
+from oomph.evidence.model import Document, Evidence
+
+_EXAMPLE = re.compile(
+    r"like this|looks? like|for example|e\.g\.|such as|a message|typical(?:ly)?|versions? prints?|you (?:will|may|might) see|"
+    r"the following error",
+    re.IGNORECASE,
+)
+_PASSED = re.compile(r"^=+ .{0,80}?\d+ passed.{0,80}? in [\d.]+ ?s\b.{0,40}=+$")
+_FAILED = re.compile(r"\d+ (?:failed|errors?)\b")
+_UNITTEST_OK = re.compile(r"^OK(?: \(.{1,80}\))?$")
+_RAN = re.compile(r"^Ran \d+ tests? in ")
+_COMMIT = re.compile(r"^commit [0-9a-f]{7,40}\b")
+_AUTHOR = re.compile(r"^Author: ")
+
+
+def talked_about(evidence: Evidence, one: Group) -> str:
+    """Why the texts of this group are no failure ("" when nothing says so). A traceback of its own always counts."""
+    document = evidence.documents[one.start.document]
+    if _tests_passed(document, one.start.line):
+        return "it is printed inside a test session that passed"
+    if one.traceback is not None and one.traceback.frames:
+        return ""
+    if _commit_text(document, one.start.line):
+        return "it stands in a commit message"
+    if _example(document, one.start.line):
+        return "the text around it gives it as an example"
+    return ""
+
+
+def _tests_passed(document: Document, at: int) -> bool:
+    for index in range(at, len(document.lines)):
+        text = document.lines[index].text.strip()
+        if text[:2] == "==" and _PASSED.match(text):
+            return _FAILED.search(text) is None
+        if text == "OK" or (text.startswith("OK (") and _UNITTEST_OK.match(text)):
+            before = document.lines[max(0, index - 4) : index]
+            if any(_RAN.match(line.text) for line in before):
+                return True
+    return False
+
+
+def _commit_text(document: Document, at: int) -> bool:
+    if not document.lines[at].text.startswith("    "):
+        return False
+    for index in range(at - 1, max(-1, at - 80), -1):
+        text = document.lines[index].text
+        if _COMMIT.match(text):
+            following = document.lines[index + 1 : index + 4]
+            return any(_AUTHOR.match(line.text) for line in following)
+        if text.strip() and not text.startswith((" ", "Author", "Date", "Merge", "Commit")):
+            return False
+    return False
+
+
+def _example(document: Document, at: int) -> bool:
+    """True when one of the last lines of text before it introduces an example."""
+    seen = 0
+    for index in range(at - 1, max(-1, at - 8), -1):
+        text = document.lines[index].text.strip()
+        if not text or text.startswith(("```", "~~~")):
+            continue
+        if _EXAMPLE.search(text) and text.endswith((":", ".")):
+            return True
+        seen += 1
+        if seen >= 2:
+            return False
+    return False
