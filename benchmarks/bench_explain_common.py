@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,11 +138,11 @@ def measure(command: Sequence[str], runs: int) -> Measured:
     best, peak, code, output = float("inf"), 0, 0, b""
     for _ in range(runs):
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert process.stdout is not None
-        output = process.stdout.read()
-        process.stdout.close()
-        _, status, usage = os.wait4(process.pid, 0)
+        with tempfile.TemporaryFile() as file:
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            file.seek(0)
+            output = file.read()
         best = min(best, time.perf_counter() - started)
         process.returncode = code = os.waitstatus_to_exitcode(status)
         peak = max(peak, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))

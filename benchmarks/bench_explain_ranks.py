@@ -1,7 +1,5 @@
 """Promise: the logs of 1,024 ranks, 1 MB each, are explained in one command, at tens of milliseconds per file at most.
 
-    python benchmarks/bench_explain_ranks.py           # --files and --mb to shrink
-
 Both kinds of failure are measured: one rank fails and the others die of it, and every rank fails alike.
 """
 
@@ -15,7 +13,9 @@ from bench_explain_common import compare, write_ranks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--files", type=int, default=1024, help="number of ranks")
     parser.add_argument("--mb", type=float, default=1, help="size of each log in MB (10**6 bytes)")
     parser.add_argument("--runs", type=int, default=2, help="the best of so many runs counts")

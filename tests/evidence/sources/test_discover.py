@@ -25,6 +25,13 @@ def test_directories_are_read_in_natural_order(tmp_path):
     assert found == ["rank_1.log", "rank_9.log", "rank_10.log"]
 
 
+def test_rotated_logs_come_oldest_first(tmp_path):
+    for name in ("train.log", "train.log.1", "train.log.2.gz", "train.log.10", "eval.log", "z.log.1"):
+        (tmp_path / name).write_text("x\n")
+    found = [os.path.basename(name) for name in names([tmp_path])]
+    assert found == ["eval.log", "train.log.10", "train.log.2.gz", "train.log.1", "train.log", "z.log.1"]
+
+
 def test_names_keep_the_spelling_of_the_user(tmp_path, monkeypatch):
     (tmp_path / "run" / "a").mkdir(parents=True)
     (tmp_path / "run" / "a" / "x.log").write_text("x\n")

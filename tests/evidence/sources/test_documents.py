@@ -81,7 +81,14 @@ def test_an_error_file_may_lack_everything_but_a_message():
 
 
 def test_other_json_is_not_an_error_file():
-    for text in ('{"message": {"a": 1}}', '{"message": "x", "level": "INFO"}', "[1]", "{", '{"message": 3}', "1"):
+    for text in (
+        '{"message": {"a": 1}}',
+        '{"message": "x", "level": "INFO"}',
+        "[1]",
+        "{",
+        '{"message": 3}',
+        "1",
+    ):
         assert extract(text) is None
 
 
@@ -119,12 +126,17 @@ def test_damaged_notebooks_are_read_as_text(tmp_path):
 
 
 def test_odd_cells_do_not_raise():
-    for cells in ([None], [{"outputs": None}], [{"outputs": [3, {"output_type": "error"}]}], [{"outputs": {}}]):
+    for cells in (
+        [None],
+        [{"outputs": None}],
+        [{"outputs": [3, {"output_type": "error"}]}],
+        [{"outputs": {}}],
+    ):
         assert extract(json.dumps({"cells": cells, "nbformat": 4})) is not None
     assert extract('{"cells": [1]}') is None
 
 
 def test_only_json_is_tried():
-    assert document_bytes(b"step 1 {\"cells\"") == 0
+    assert document_bytes(b'step 1 {"cells"') == 0
     assert document_bytes(b'{"loss": 1}') == 0
     assert document_bytes(b'{"message": {}}') > 0

@@ -24,16 +24,18 @@ def test_docker_json_file():
 
 def test_loggers_with_their_tracebacks():
     trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: x'
-    assert unwrap(lines({"event": "failed", "level": "error", "exception": trace})) == "failed\r" + trace.replace(
-        "\n", "\r"
-    )
+    assert unwrap(
+        lines({"event": "failed", "level": "error", "exception": trace})
+    ) == "failed\r" + trace.replace("\n", "\r")
     assert unwrap(lines({"message": "failed\n" + trace, "exc_info": trace})).count("ValueError") == 1
     elastic = {"message": "failed", "error": {"stack_trace": trace}, "@timestamp": "2025-03-04T09:00:22.5Z"}
     assert "2025-03-04T09:00:22.500Z ValueError: x" in unwrap(lines(elastic))
 
 
 def test_google_cloud():
-    assert unwrap(lines({"textPayload": "a", "severity": "INFO"}, {"jsonPayload": {"message": "b"}})) == "a\nb"
+    assert (
+        unwrap(lines({"textPayload": "a", "severity": "INFO"}, {"jsonPayload": {"message": "b"}})) == "a\nb"
+    )
 
 
 def test_line_numbers_stay():

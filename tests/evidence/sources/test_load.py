@@ -190,6 +190,22 @@ def test_two_nodes_with_prefixes(tmp_path):
     assert [document.rank for document in load([tmp_path])] == [0, 1, 2, 3]
 
 
+def test_two_trees_without_prefixes_leave_the_ranks_open(tmp_path):
+    for run in ("none_a", "none_b"):
+        place = tmp_path / run / "attempt_0" / "0"
+        place.mkdir(parents=True)
+        (place / "stderr.log").write_text(LOG)
+    documents = load([tmp_path])
+    assert [document.rank for document in documents] == [None, None]
+    assert documents[0].notes[0].startswith("several torchrun log trees have the same local ranks")
+
+
+def test_closed_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        load(["-"])
+
+
 def test_large_files_are_reduced_and_say_so(tmp_path):
     path = tmp_path / "big.log"
     noise = "".join(f"step {i} loss 1.0 mem 70.0GiB and some more words to fill it\n" for i in range(20_000))
@@ -219,7 +235,11 @@ def test_large_files_in_wrappings_give_the_same_lines(tmp_path, encode):
 
 def test_a_large_log_of_json_records(tmp_path):
     path = tmp_path / "docker.json"
-    rows = [*(f"step {i} loss 1.0" for i in range(8000)), *LOG.splitlines(), *(f"step {i}" for i in range(8000))]
+    rows = [
+        *(f"step {i} loss 1.0" for i in range(8000)),
+        *LOG.splitlines(),
+        *(f"step {i}" for i in range(8000)),
+    ]
     path.write_text("".join(json.dumps({"log": row + "\n", "stream": "stdout"}) + "\n" for row in rows))
     limits = Limits(whole=10 * KIB, head=4 * KIB, tail=4 * KIB, samples=4, shrink=8, chunk=256 * KIB)
     [document] = load([path], limits=limits)
@@ -262,9 +282,27 @@ def test_one_line_of_ten_megabytes(tmp_path):
     assert any("Tried to allocate 20.00 MiB" in text for text in texts(document))
 
 
+def attempt(paths, **options):
+    """The documents, or the sentence of the only exception that may come."""
+    try:
+        return load(paths, **options), ""
+    except InputError as error:
+        return [], str(error)
+
+
 TINY = Limits(whole=64, head=32, tail=32, samples=2, sample=16, shrink=64, chunk=4096)
 PARTS = st.sampled_from(
-    [LOG.encode(), b"\x00", b"\xff\xfe", b"\n", b"\r", b"{", b'{"message": "', b"PK\x03\x04", b"CUDA out of memory"]
+    [
+        LOG.encode(),
+        b"\x00",
+        b"\xff\xfe",
+        b"\n",
+        b"\r",
+        b"{",
+        b'{"message": "',
+        b"PK\x03\x04",
+        b"CUDA out of memory",
+    ]
 )
 
 
@@ -274,19 +312,16 @@ PARTS = st.sampled_from(
 def test_any_bytes_give_documents_or_one_sentence(tmp_path, limits, data, gz):
     path = tmp_path / "any"
     path.write_bytes(gzip.compress(data)[: len(data)] if gz else data)
-    try:
-        documents = load([path], limits=limits)
-    except InputError as error:
-        assert "\n" not in str(error)
-        return
-    lines = documents[0].lines
-    assert numbers(documents[0]) == sorted(numbers(documents[0]))
-    assert all(line.number >= 1 and "\0" not in line.text for line in lines)
+    documents, said = attempt([path], limits=limits)
+    assert "\n" not in said
+    for document in documents:
+        assert numbers(document) == sorted(numbers(document))
+        assert all(line.number >= 1 and "\0" not in line.text for line in document.lines)
 
 
-@given(st.binary(max_size=400), st.sampled_from([b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"]))
+@given(
+    st.binary(max_size=400), st.sampled_from([b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"])
+)
 def test_damaged_compressed_data_never_raises(data, magic):
-    try:
-        load(["-"], stdin=io.BytesIO(magic + data))
-    except InputError as error:
-        assert str(error)
+    documents, said = attempt(["-"], stdin=io.BytesIO(magic + data))
+    assert bool(documents) != bool(said)

@@ -42,7 +42,14 @@ def test_a_tree_whose_files_name_a_global_rank_is_shifted_by_it():
 
 @pytest.mark.parametrize(
     "template",
-    ["rank_{}.log", "rank{}.out", "log.rank-{}", "train.rank{}.txt", "out/RANK_{}/train.log", "worker_{}.log"],
+    [
+        "rank_{}.log",
+        "rank{}.out",
+        "log.rank-{}",
+        "train.rank{}.txt",
+        "out/RANK_{}/train.log",
+        "worker_{}.log",
+    ],
 )
 def test_names_give_ranks_when_siblings_follow_the_pattern(template):
     assert ranks(template.format(0), template.format(1), template.format(12)) == [0, 1, 12]
@@ -72,7 +79,14 @@ def test_workers_beside_a_master_are_not_numbered_from_rank_zero():
 
 @pytest.mark.parametrize(
     "template",
-    ["slurm-1234_{}.out", "slurm-{}.out", "train.{}.log", "gpu{}.log", "crank_{}.log", "worker-{}a7f-01-4711.out"],
+    [
+        "slurm-1234_{}.out",
+        "slurm-{}.out",
+        "train.{}.log",
+        "gpu{}.log",
+        "crank_{}.log",
+        "worker-{}a7f-01-4711.out",
+    ],
 )
 def test_other_numbers_are_not_ranks(template):
     assert ranks(template.format(0), template.format(1)) == [None, None]

@@ -36,7 +36,10 @@ def progress(count: int, start: int = 0) -> list[str]:
 def traceback(rank: int, depth: int = 30) -> list[str]:
     frames = []
     for number in range(depth):
-        frames += [f'[rank{rank}]:   File "/w/net.py", line {number}, in forward', f"[rank{rank}]:     x = f(x)"]
+        frames += [
+            f'[rank{rank}]:   File "/w/net.py", line {number}, in forward',
+            f"[rank{rank}]:     x = f(x)",
+        ]
     return [f"[rank{rank}]: Traceback (most recent call last):", *frames, f"[rank{rank}]: {MESSAGE}"]
 
 
@@ -89,7 +92,11 @@ def test_a_flood_after_the_failure_does_not_drown_it():
         f"timeout: WorkNCCL(SeqNum={i}) ran for 600000 milliseconds before timing out."
         for i in range(20_000)
     ]
-    table = ["torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", "Root Cause", "exitcode : 1"]
+    table = [
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+        "Root Cause",
+        "exitcode : 1",
+    ]
     lines = [*progress(3000), *traceback(6), *flood, *table]
     found = kept(lines)
     assert MESSAGE in found[3000 + len(traceback(6))]

@@ -20,6 +20,7 @@ MAX_FILES = 20_000
 _SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "site-packages"})
 _PATTERN = re.compile(r"[*?\[]")
 _DIGITS = re.compile(r"(\d+)")
+_ROTATED = re.compile(r"(.+\.(?:log|out|err|txt))\.(\d{1,4})(?:\.(?:gz|zst))?\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,14 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
     ]
 
 
+def order_key(name: str) -> tuple[list[tuple[int, int, str]], int]:
+    """Natural order, but a rotated log (train.log.2, train.log.1.gz) before what was written after it."""
+    match = _ROTATED.match(name)
+    if match is None:
+        return natural_key(name), 0
+    return natural_key(match[1]), -int(match[2])
+
+
 def _expand(name: str, found: Found) -> Iterator[Entry]:
     if name == STDIN:
         yield Entry(None, STDIN, explicit=True)
@@ -76,7 +85,7 @@ def _expand(name: str, found: Found) -> Iterator[Entry]:
     path = Path(name)
     mode = _mode(path, name)
     if mode is None and _PATTERN.search(name):
-        matches = sorted(glob.glob(name, recursive=True), key=natural_key)  # noqa: PTH207 (keeps the user's spelling)
+        matches = sorted(glob.glob(name, recursive=True), key=order_key)  # noqa: PTH207 (keeps the user's spelling)
         if not matches:
             raise InputError(
                 f"No file matches {name}. Check the pattern, or name the directory to read all that is in it."
@@ -128,7 +137,7 @@ def _walk(top: Path, name: str, found: Found) -> Iterator[Entry]:
         directory, shown = stack.pop()
         try:
             status = directory.stat()
-            children = sorted(os.scandir(directory), key=lambda child: natural_key(child.name))
+            children = sorted(os.scandir(directory), key=lambda child: order_key(child.name))
         except OSError as error:
             found.notes.append(f"{shown} could not be read ({error.strerror or error})")
             continue

@@ -42,7 +42,9 @@ class Limits:
         """
         fair = max(0, self.all_files - used) // max(1, files - index)
         kept = min(self.kept, max(_LEAST_KEPT, 4 * fair))
-        head = max(self.head, min(_FIRST_HEAD, kept // 2)) if index < _FIRST_FILES and self.head else self.head
+        head = (
+            max(self.head, min(_FIRST_HEAD, kept // 2)) if index < _FIRST_FILES and self.head else self.head
+        )
         return replace(self, kept=kept, head=head)
 
 

@@ -18,6 +18,10 @@ from oomph.evidence.sources.read import Refused, Text, read_text
 #: Files of this size are read with the help of a second thread; smaller ones gain nothing from it.
 _AHEAD_FROM = 16 << 20
 _NAMES_IN_NOTE = 3
+_LOCAL_RANKS = (
+    "several torchrun log trees have the same local ranks (several nodes, or several runs): the global ranks of files "
+    "that do not name their own are unknown"
+)
 _KIND_WORDS = {
     "empty": "empty",
     "binary": "not text",
@@ -90,7 +94,9 @@ class _Meter:
 def _read_one(entry: Entry, stdin: BinaryIO | None, limits: Limits, meter: _Meter) -> Text | Refused:
     try:
         if entry.path is None:
-            raw = stdin if stdin is not None else sys.stdin.buffer
+            raw = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
+            if raw is None:  # closed, as under pythonw
+                return Refused("unreadable", "closed", "Name a file instead.")
             return read_text(raw, limits, explicit=True, tick=meter.tick, ahead=True)
         with entry.path.open("rb", buffering=0) as file:
             ahead = entry.size >= _AHEAD_FROM
@@ -119,6 +125,8 @@ def _documents(texts: Sequence[tuple[Entry, Text]]) -> list[Document]:
         document.index = index
         text.regions.clear()  # the lines hold the text now
         documents.append(document)
+    if any(place.attempt is not None and place.rank is None for place in places):
+        documents[0].notes += (_LOCAL_RANKS,)
     return documents
 
 

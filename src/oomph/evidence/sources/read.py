@@ -35,8 +35,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Refused:
-    """An input in which there is nothing to read. `kind` is a `sniff.Content.kind`, "code" or "damaged"; `what` is a phrase
-    that completes "FILE is ..."."""
+    """An input in which there is nothing to read. `kind` is a `sniff.Content.kind`, "code" or "damaged"; `what`
+    completes "FILE is ..."."""
 
     kind: str
     what: str
