@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from oomph.diagnose.case import Case
+from oomph.diagnose.clock import time_of
 from oomph.diagnose.incidents import Group, group
 from oomph.diagnose.model import (
     Diagnosis,
@@ -55,10 +56,13 @@ JOB_FACTS = (
 )
 
 
-def diagnose(evidence: Evidence, *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Diagnosis, Case | None]:
+def diagnose(
+    evidence: Evidence, *, select: Sequence[str] = (), ignore: Sequence[str] = (), rank: int | None = None
+) -> tuple[Diagnosis, Case | None]:
     """The diagnosis without advice, and the Case of the incident that it explains.
 
-    `select` and `ignore` are code prefixes ("OOM2"): only selected rules run, ignored ones do not.
+    `select` and `ignore` are code prefixes ("OOM2"): only selected rules run, ignored ones do not. With `rank`, that
+    rank's failure is explained if it has one.
     """
     groups = group(evidence)
     judged: list[tuple[Group, str, str]] = []
@@ -69,7 +73,7 @@ def diagnose(evidence: Evidence, *, select: Sequence[str] = (), ignore: Sequence
             dropped.append(f"{one.lead.quote.source}:{one.lead.quote.line}: {why}")
         else:
             judged.append((one, status, why))
-    chosen, outcome = _choose(judged)
+    chosen, outcome = _choose(evidence, judged, rank)
     cases = {id(one): _case(evidence, one) for one, _, _ in judged}
     _lend_phases(cases.values(), cases)
     incidents = [_incident(cases[id(one)], one, status, why) for one, status, why in judged]
@@ -104,24 +108,41 @@ def diagnose(evidence: Evidence, *, select: Sequence[str] = (), ignore: Sequence
     return replace(draft, summary=summary_of(draft)), case
 
 
-def _choose(judged: Sequence[tuple[Group, str, str]]) -> tuple[Group | None, Outcome]:
-    """The failure to explain: the first fatal one; without one, the first that was caught."""
+def _choose(
+    evidence: Evidence, judged: Sequence[tuple[Group, str, str]], rank: int | None
+) -> tuple[Group | None, Outcome]:
+    """The failure to explain: the first fatal one (of `rank`, if asked for); without one, the first that was caught."""
     fatal = [one for one, status, _ in judged if status == "fatal" and one.lead.kind is not Kind.NOT_MEMORY]
     if fatal:
-        device = [one for one in fatal if one.lead.kind in DEVICE_KINDS]
-        numbered = [one for one in device if one.lead.numbers]
-        first = (device or fatal)[0]
-        if numbered and not first.lead.numbers and first.lead.kind in (Kind.DISGUISED, Kind.DEVICE_OOM_BARE):
-            first = numbered[0]
-        return _earliest(first, numbered or device or fatal), Outcome.FAILED
+        return _first_of([one for one in fatal if one.rank == rank and rank is not None] or fatal, evidence), Outcome.FAILED
     caught = [(one, why) for one, status, why in judged if status == "caught"]
     if caught:
         open_end = all("does not show what came after" in why for _, why in caught)
-        return caught[0][0], Outcome.FAILED if open_end else Outcome.RECOVERED
+        mine = [one for one, _ in caught if one.rank == rank and rank is not None]
+        return (mine or [caught[0][0]])[0], Outcome.FAILED if open_end else Outcome.RECOVERED
     for one, _, _ in judged:
         if one.lead.kind is Kind.NOT_MEMORY:
             return one, Outcome.NO_OOM
     return None, Outcome.NO_OOM
+
+
+def _first_of(fatal: Sequence[Group], evidence: Evidence) -> Group:
+    """The device's failures before the host's, those with figures before their echoes, then the earliest.
+
+    Within one file the order of the lines decides. Between files only timestamps can: where all candidates have one,
+    the earliest wins, else the order of the input.
+    """
+    device = [one for one in fatal if one.lead.kind in DEVICE_KINDS]
+    candidates = device or list(fatal)
+    numbered = [one for one in device if one.lead.numbers]
+    if numbered and candidates[0].lead.kind in (Kind.DISGUISED, Kind.DEVICE_OOM_BARE):
+        candidates = numbered
+    if len({one.start.document for one in candidates}) > 1:
+        times = [time_of(evidence, one.start) for one in candidates]
+        known = [stamp for stamp in times if stamp is not None]
+        if len(known) == len(times):
+            return candidates[times.index(min(known))]
+    return candidates[0]
 
 
 def _lend_phases(cases: Iterable[Case], by_group: dict[int, Case]) -> None:
@@ -138,14 +159,6 @@ def _lend_phases(cases: Iterable[Case], by_group: dict[int, Case]) -> None:
                 )
                 by_group[key] = Case(case.evidence, case.group, verdict)
                 break
-
-
-def _earliest(first: Group, candidates: Sequence[Group]) -> Group:
-    """`first` in input order; where all candidates of several files carry a time, the earliest."""
-    documents = {one.start.document for one in candidates}
-    if len(documents) < 2:
-        return first
-    return first
 
 
 def _case(evidence: Evidence, one: Group) -> Case:

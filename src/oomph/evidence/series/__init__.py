@@ -38,9 +38,12 @@ _PRINTERS = (
 )
 
 
-def parse(document: Document) -> list[MemorySample]:
-    """All memory figures of a document, in the order of its lines; never raises on damaged text."""
-    scan = Scan(document)
+def parse(document: Document, *, limit: int | None = None) -> list[MemorySample]:
+    """The memory figures of a document, in the order of its lines; never raises on damaged text.
+
+    With `limit`, about so many lines with figures are read: the first, the last, and the others evenly.
+    """
+    scan = Scan(document, limit)
     found: list[MemorySample] = []
     for printer in _PRINTERS:
         found.extend(printer(scan))

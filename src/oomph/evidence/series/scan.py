@@ -64,9 +64,9 @@ class Words:
 class Scan:
     """The candidate lines of one document."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, limit: int | None = None) -> None:
         self.document = document
-        self.candidates = list(_candidates(document))
+        self.candidates = _thinned(list(_candidates(document)), limit)
         self._words: tuple[int, Words] | None = None  # of the line that was asked for last
 
     def having(self, *needles: str) -> Iterator[Candidate]:
@@ -122,6 +122,17 @@ class Scan:
             )
             self._words = (line.index, words)
         return self._words[1]
+
+
+def _thinned(candidates: list[Candidate], limit: int | None) -> list[Candidate]:
+    """At most `limit` candidates: the first and the last ones, and the others evenly (a figure that stands on every
+    line says the same from every tenth)."""
+    if limit is None or len(candidates) <= limit:
+        return candidates
+    edge = max(1, limit // 4)
+    middle = candidates[edge:-edge]
+    step = -(-len(middle) // max(1, limit - 2 * edge))
+    return [*candidates[:edge], *middle[::step], *candidates[-edge:]]
 
 
 def _candidates(document: Document) -> Iterator[Candidate]:
