@@ -39,6 +39,8 @@ NOT_THE_BATCH = frozenset(
 _IN_THIS_ORDER = ("micro-batch", "checkpointing", "shorter-sequence")
 _MOST_NEXT = 3
 _MOST_COLLECTED = 2
+#: A second cause of the same certainty is worth a step when it scores about as high as the first.
+_CLOSE = 0.3
 _HOST = (Kind.HOST_OOM, Kind.KILLED, Kind.SHM)
 _DEVICE = (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE, Kind.DISGUISED, Kind.NCCL_OOM)
 _OPEN_END = "does not show what came after"
@@ -97,7 +99,7 @@ def _next_steps(
             used.add(action.code)
             steps.append(_brief(case, action.step(case, findings[0])))
     steps = steps[:_MOST_NEXT]
-    if len(findings) > 1 and findings[1].certainty is findings[0].certainty and len(steps) < _MOST_NEXT:
+    if len(findings) > 1 and _close(findings[0], findings[1]) and len(steps) < _MOST_NEXT:
         other = findings[1]
         for action in _applicable(case, other):
             barred = action.code == "micro-batch" and findings[0].cause in NOT_THE_BATCH
@@ -105,6 +107,10 @@ def _next_steps(
                 steps.append(_brief(case, action.step(case, other)))
                 break
     yield from steps
+
+
+def _close(top: Finding, other: Finding) -> bool:
+    return other.certainty is top.certainty and top.score - other.score <= _CLOSE
 
 
 def _brief(case: Case, step: Step) -> Step:

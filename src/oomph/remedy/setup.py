@@ -31,6 +31,10 @@ _CHECKPOINT_FRAME = re.compile(
     r"tensor_parallel[/\\]random\.py"
 )
 _SHARDING = frozenset({"fsdp", "fsdp2", "torchtitan"})
+_SHARDED_FRAME = re.compile(
+    r"distributed[/\\]_?tensor[/\\]|fully_shard|fully_sharded_data_parallel|runtime[/\\]zero[/\\]stage3|"
+    r"partitioned_param"
+)
 _HALF = frozenset({"fp16", "bf16"})
 _EIGHT_BIT = re.compile(r"8bit|8-bit|_8b\b", re.IGNORECASE)
 
@@ -58,11 +62,13 @@ class Setup:
     quantization: str
     checkpointing: bool
     lora: bool
+    sharded_by_frame: bool
+    offload: str
 
     @property
     def sharded_parameters(self) -> bool:
         """Parameters are spread over the ranks already (ZeRO-3, FSDP)."""
-        return self.zero_stage == 3 or bool(self.frameworks & _SHARDING)
+        return self.zero_stage == 3 or self.sharded_by_frame or bool(self.frameworks & _SHARDING)
 
     @property
     def sharded_optimizer(self) -> bool:
@@ -133,6 +139,8 @@ def setup_of(case: Case) -> Setup:
         quantization=_value(case, "quantization"),
         checkpointing=_is_checkpointing(case),
         lora=bool(case.number("lora_rank")),
+        sharded_by_frame=case.frame_matching(_SHARDED_FRAME) is not None,
+        offload=_value(case, "offload"),
     )
 
 

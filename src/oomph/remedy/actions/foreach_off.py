@@ -11,7 +11,7 @@ from oomph.remedy.setup import setup_of
 from oomph.remedy.words import must_free, params_words
 
 _TEMPORARIES = re.compile(r"_multi_tensor_|_foreach_")
-_STATE = re.compile(r"_init_group|exp_avg|zeros_like|momentum_buffer")
+_STATE = re.compile(r"_init_group|zeros_like|\bstate\[")
 _CLIP = re.compile(r"clip_grad")
 _FUSED = re.compile(r"fused", re.IGNORECASE)
 

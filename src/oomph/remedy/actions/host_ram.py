@@ -14,6 +14,7 @@ from oomph.units import format_bytes
 
 _LOADER = re.compile(r"DataLoader worker|utils[/\\]data[/\\]", re.IGNORECASE)
 _OFFLOAD = re.compile(r"off_?load|cpu_?adam", re.IGNORECASE)
+_LOOK_WINDOWS = "Get-Process | Sort-Object WorkingSet64 -Descending | Select-Object -First 10"
 _TO_HOST = re.compile(r"\.cpu\(|\.numpy\(|torch\.cat|np\.concatenate|\.append\(")
 
 
@@ -115,7 +116,7 @@ def _measure(case: Case) -> tuple[str, str, str]:
             ),
             '"offload_optimizer": {"device": "none"}   # or "nvme"',
         )
-    if case.phase in (Phase.LOAD, Phase.INIT):
+    if case.phase is Phase.LOAD or (case.phase is Phase.INIT and (case.number("world_size") or 0) > 1):
         return (
             "Load on one rank only, or memory-mapped",
             (
@@ -142,5 +143,5 @@ def _measure(case: Case) -> tuple[str, str, str]:
             "Stream or memory-map the data instead of holding all of it, use fewer worker processes, or "
             "take a machine with more RAM."
         ),
-        "free -h; ps -eo pid,rss,cmd --sort=-rss | head",
+        _LOOK_WINDOWS if case.platform == "windows" else "free -h; ps -eo pid,rss,cmd --sort=-rss | head",
     )

@@ -46,8 +46,8 @@ class NcclHeadroom(Action):
                 (
                     "If NCCL still fails",
                     (
-                        "fewer communicators or channels (NCCL_MAX_NCHANNELS), and look at what else is on the "
-                        "card"
+                        "fewer communicators or channels (NCCL_MAX_NCHANNELS), and look at what else is on "
+                        "the card"
                     ),
                 ),
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Finding, Step
 from oomph.remedy.actions.base import Action
-from oomph.remedy.setup import setup_of
+from oomph.remedy.setup import Setup, setup_of
 from oomph.remedy.words import must_free, params_words
 from oomph.units import format_bytes
 
@@ -22,6 +22,12 @@ _PLAIN = (
     "ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr)"
 )
 
+_ZERO_OFFLOAD = '"zero_optimization": {"offload_optimizer": {"device": "cpu"}}'
+_FSDP_OFFLOAD = (
+    "from torch.distributed.fsdp import CPUOffloadPolicy\n\nfully_shard(model, "
+    "offload_policy=CPUOffloadPolicy())   # parameters go with the states"
+)
+
 
 class ShardOptimizer(Action):
     """ZeRO-1/2 or FSDP for the states."""
@@ -30,17 +36,21 @@ class ShardOptimizer(Action):
     title = "Shard the optimizer states over the ranks"
 
     def applies(self, case: Case) -> bool:
-        """Where there are several ranks and the states are not sharded yet."""
+        """Where there may be several ranks; sharded states can still be offloaded, once."""
         setup = setup_of(case)
-        return setup.world != 1 and not setup.sharded_optimizer
+        return setup.world != 1 and not (setup.sharded_optimizer and setup.offload)
 
     def step(self, case: Case, finding: Finding) -> Step:
         del finding
         setup = setup_of(case)
+        if setup.sharded_optimizer:
+            return self._offload(case, setup)
         states, frees = setup.adam_bytes, None
-        text = (
-            f"{must_free(case)} Every rank holds the whole optimizer state now; sharded, each holds 1/N of "
-            "it."
+        whole = "ddp" in setup.frameworks
+        text = must_free(case) + (
+            " Under DDP every rank holds the whole optimizer state; sharded, each holds 1/N of it."
+            if whole
+            else " Unless the states are sharded already, every rank holds all of them; sharded, each holds 1/N."
         )
         if states and setup.trainable_params:
             text += (
@@ -58,5 +68,28 @@ class ShardOptimizer(Action):
             text,
             _SETTINGS.get(setup.dialect, _PLAIN),
             frees_bytes=frees,
-            outcomes=(("If it still fails in the step", "keep the states in 8 bits"),),
+            outcomes=(("If it still fails in the step", "keep the states in 8 bits, or offload them"),),
+        )
+
+    def _offload(self, case: Case, setup: Setup) -> Step:
+        """The states are sharded: they get smaller with more ranks, or leave the card."""
+        states = setup.adam_bytes
+        text = (
+            f"{must_free(case)} The states are sharded already, so a share gets smaller only with more ranks."
+        )
+        if states:
+            text += f" Adam's two states take {format_bytes(states)} of each rank."
+        text += (
+            " Offloaded, each rank's share lies in host memory (12 bytes per parameter: fp32 weights and "
+            "two states) and the step runs on the CPU, which is slower."
+        )
+        zero = setup.zero_stage is not None or "deepspeed" in setup.frameworks
+        return self.make(
+            text,
+            _ZERO_OFFLOAD if zero else _FSDP_OFFLOAD,
+            title="Offload the sharded optimizer states to the CPU",
+            frees_bytes=states,
+            outcomes=(
+                ("If host memory runs out instead", "shard over more GPUs, or keep the states in 8 bits"),
+            ),
         )
