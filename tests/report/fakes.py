@@ -201,9 +201,9 @@ def fatal() -> Diagnosis:
             how="the launcher names it as the root cause",
             failed=(1,),
             consequences={
-                0: "SIGTERM from the launcher",
-                2: "SIGTERM from the launcher",
-                3: "SIGTERM from the launcher",
+                0: "was stopped by the launcher (SIGTERM)",
+                2: "was stopped by the launcher (SIGTERM)",
+                3: "was stopped by the launcher (SIGTERM)",
             },
         ),
         findings=(ACTIVATIONS, LOGITS),
@@ -315,7 +315,7 @@ def several_ranks() -> Diagnosis:
     second = backward_incident(rank=3, line=440, device=3)
     caught = recovered(1).incidents[0]
     base = fatal()
-    reset = "gloo: connection reset by peer"
+    reset = "lost its connection to a rank that had died"
     return Diagnosis(
         outcome=Outcome.FAILED,
         summary="",
@@ -325,7 +325,14 @@ def several_ranks() -> Diagnosis:
             first=1,
             how="its message has the earliest time",
             failed=(1, 3),
-            consequences={0: reset, 2: reset, 4: reset, 5: reset, 6: reset, 7: "NCCL watchdog timeout"},
+            consequences={
+                0: reset,
+                2: reset,
+                4: reset,
+                5: reset,
+                6: reset,
+                7: "waited for a collective until its watchdog gave up",
+            },
             notes=("Rank 3 failed 0.2 s later with the same numbers.",),
         ),
         findings=base.findings,
@@ -350,7 +357,9 @@ def host_kill() -> Diagnosis:
         summary="",
         incident=incident,
         incidents=(incident,),
-        ranks=RankVerdict(1, "it is the only rank with SIGKILL", (1,), {0: "SIGTERM from the launcher"}),
+        ranks=RankVerdict(
+            1, "it is the only rank with SIGKILL", (1,), {0: "was stopped by the launcher (SIGTERM)"}
+        ),
         findings=(
             Finding(
                 "OOM401",

@@ -32,7 +32,9 @@ OPTIONS = ReportOptions(redact=True, explain_evidence=True, all_incidents=True, 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 NAMES = st.text(LETTERS, min_size=6, max_size=12).map(lambda text: f"zq{text}")
-KEYS = st.text(LETTERS + LETTERS.upper() + "0123456789", min_size=12, max_size=36).map(lambda text: f"Zq7{text}")
+KEYS = st.text(LETTERS + LETTERS.upper() + "0123456789", min_size=12, max_size=36).map(
+    lambda text: f"Zq7{text}"
+)
 
 
 @st.composite
@@ -121,3 +123,13 @@ def test_no_planted_secret_survives(case):
 def test_without_redaction_the_texts_are_there(name):
     output = RENDERERS[name](with_text_everywhere("see zqbeacon here"), ReportOptions())
     assert "zqbeacon" in output
+
+
+@pytest.mark.parametrize("padding", ["x", "word ", "hf_Zq7aaaaaaaaaaaa ", "a/"])
+@pytest.mark.parametrize("name", sorted(RENDERERS))
+def test_secrets_in_huge_texts(name, padding):
+    key = "hf_Zq7secretsecret"
+    for start in (63_990, 7_990, 300_000):
+        text = padding * (start // len(padding)) + f" {key} " + padding * 1000
+        output = RENDERERS[name](with_text_everywhere(text), OPTIONS)
+        assert "Zq7" not in re.sub(r"[\s|]", "", output)

@@ -24,9 +24,11 @@ def test_a_rank_selects_its_own_incident():
     assert not view.is_explained
 
 
-def test_a_rank_that_only_died_of_it_has_no_incident():
+def test_a_rank_that_only_died_of_it_shows_what_it_died_of():
     view = prepare(fakes.several_ranks(), ReportOptions(rank=7))
-    assert view.incident is None
+    assert view.is_explained
+    assert view.incident is not None
+    assert view.incident.rank == 1
     assert view.incidents == ()
 
 

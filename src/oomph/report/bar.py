@@ -166,7 +166,8 @@ def _legend(
     for row, part in zip(rows, [*parts, *[None] * (len(rows) - len(parts))], strict=True):
         mark = pad(row[0], 1)
         lead = f"{indent}{mark} {pad(row[1], widths[1])}  {pad(row[2], widths[2], right=True)}  "
-        if options.columns - cells(lead) < _HOW_COLUMNS:
+        room = options.columns - cells(lead)
+        if cells(row[3]) > room and room < _HOW_COLUMNS:
             wrapped = [lead.rstrip(), *wrap(row[3], options.columns, indent + "      ")]
         else:
             wrapped = wrap(row[3], options.columns, lead) or [lead.rstrip()]

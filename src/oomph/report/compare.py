@@ -77,12 +77,9 @@ def render_rows(title_a: str, title_b: str, rows: Sequence[Row], options: Report
 
 def _total(rows: Sequence[Row]) -> str:
     marks = [row.mark for row in rows]
-    told = (
-        f"{marks.count('*')} of {len(rows)} differ (*)."
-        if "*" in marks
-        else "Nothing that both show differs."
-    )
-    return told + (f" {marks.count('?')} are known of one side only (?)." if "?" in marks else "")
+    total = len(rows)
+    told = f"{marks.count('*')} of {total} differ (*)" if "*" in marks else "Nothing that both show differs"
+    return told + (f"; {marks.count('?')} of {total} known of one side only (?)." if "?" in marks else ".")
 
 
 def _prepared(

@@ -128,7 +128,8 @@ class _Page:
         doubts = contradictions(incident.ledger, ReportOptions(width=_UNWRAPPED), self.diagnosis.notes, "")
         lines = table(("memory", "size", "how it is known"), rows) if rows else []
         lines += ["", escape(words)] if words else []
-        lines += ["", *[escape(doubt) + "  " for doubt in doubts]] if doubts else []
+        if doubts:
+            lines += ["", doubts[0], "", *[f"- {escape(doubt.removeprefix('- '))}" for doubt in doubts[1:]]]
         self.citations.mark([incident.failure.quote])
         return lines or ["The failure printed no numbers: how the memory was used is unknown."]
 

@@ -77,7 +77,7 @@ class _Report:
         blocks = []
         for heading, lines in sections:
             if lines:
-                title = [self.style(heading, "heading")] if heading else []
+                title = [self.style(line, "heading") for line in wrap(heading, self.width)]
                 blocks.append("\n".join(line.rstrip() for line in [*title, *lines]).strip("\n"))
         return without_commands(_MANY_BLANK_LINES.sub("\n\n", "\n\n".join(blocks))) + "\n"
 
@@ -112,13 +112,13 @@ class _Report:
 
     def _rank_remark(self, rank: int) -> str:
         explained = self.diagnosis.incident
-        if self.view.incident is None:
+        of = "another failure" if explained is None or explained.rank is None else f"rank {explained.rank}"
+        if not self.view.incidents:
             reason = self.diagnosis.ranks.consequences.get(rank)
-            ended = f" It ended through another's failure: {flat(reason)}." if reason else ""
-            return f"Rank {rank} printed no memory failure of its own.{ended}"
+            ended = f" ({flat(reason)})" if reason else ""
+            return f"Rank {rank} has no memory failure of its own{ended}. What follows is about {of}."
         if self.view.is_explained:
             return f"Shown is rank {rank} only."
-        of = "another failure" if explained is None or explained.rank is None else f"rank {explained.rank}"
         return f"Shown is rank {rank} only. The cause and the first change are those of {of}: see the full report."
 
     def _look_alike(self) -> list[str]:
@@ -167,13 +167,19 @@ class _Report:
         lines: list[str] = []
         for number, finding in enumerate(findings, 1):
             colour = {"certain": "bad", "likely": "yellow"}.get(str(finding.certainty), "dim")
-            label = f"{finding.code} {flat(finding.name)}"
-            lines.append(
-                f"  {number}. {self.style(label, 'bold')} ({self.style(str(finding.certainty), colour)})"
-            )
+            label, certainty = f"{finding.code} {flat(finding.name)}", f"({finding.certainty})"
+            title = wrap(f"{label} {certainty}", self.width, f"  {number}. ")
+            lines += [self._coloured(line, label, certainty, colour) for line in title]
             says = flat(finding.says) + self.citations.mark(finding.evidence)
             lines += wrap(says, self.width, "     ")
         return lines
+
+    def _coloured(self, line: str, label: str, certainty: str, colour: str) -> str:
+        """A finding's line with its label bold and its certainty in colour, as far as they stand on it whole."""
+        for text, name in ((certainty, colour), (label, "bold")):
+            if line.endswith(text) or text == label:
+                line = line.replace(text, self.style(text, name), 1)
+        return line
 
     def _ruled_out(self) -> list[str]:
         return [

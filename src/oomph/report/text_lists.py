@@ -27,9 +27,9 @@ def rank_lines(diagnosis: Diagnosis, width: int) -> list[str]:
     elif ranks.failed or ranks.consequences:
         lines += wrap(f"who failed first is unknown: {flat(ranks.how)}", width, "  ")
     if len(ranks.failed) > 1:
-        lines += wrap(f"with a memory failure of their own: {_ranks(ranks.failed)}", width, "  ")
+        lines += wrap(f"{_ranks(ranks.failed)} had a memory failure of their own", width, "  ")
     for reason, numbers in _by_reason(diagnosis)[:_SHOWN]:
-        lines += wrap(f"died of it: {_ranks(numbers)} ({reason})", width, "  ")
+        lines += wrap(f"{_ranks(numbers)} died of it: {reason}", width, "  ")
     more = len(_by_reason(diagnosis)) - _SHOWN
     if more > 0:
         lines += wrap(f"and for {plural(more, 'other reason')}", width, "  ")

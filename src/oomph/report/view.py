@@ -14,11 +14,16 @@ from typing import TypeVar, cast
 from oomph.diagnose.model import Diagnosis, Finding, Incident, PhaseVerdict, Step
 from oomph.evidence.model import Document, Evidence, Fact, Failure, Frame, Quote
 from oomph.memory.ledger import Problem
-from oomph.report.clean import clean, cut
+from oomph.report.clean import MAX_CHARACTERS, clean, cut
 from oomph.report.options import ReportOptions
 from oomph.report.redact import Redactor
 
 T = TypeVar("T")
+
+#: Characters of one text that redaction looks at; what follows them is not shown.
+_MOST_REDACTED = 8 * MAX_CHARACTERS
+#: Characters at the end of what redaction looked at that are not shown.
+_MARGIN = 500
 
 #: Fields that hold oomph's own keys: nothing private can be in them, and redaction could only damage them.
 _OWN_KEYS = {
@@ -50,9 +55,10 @@ class Source:
 class View:
     """What a renderer works on.
 
-    `diagnosis` has cleaned strings and no documents, tracebacks or samples. `incident` is the one that is shown
-    (of the rank asked for, if one was), `incidents` those to list. `last_step` is the last training step that the
-    job printed before the failure, and `sizes_rounded_up` says that the allocator was told to round requests.
+    `diagnosis` has cleaned strings and no documents, tracebacks or samples. `incident` is the one that is shown: of
+    the rank asked for, or the explained one when none was asked for or that rank has no failure. `incidents` are
+    those to list. `last_step` is the last training step that the job printed before the failure, and
+    `sizes_rounded_up` says that the allocator was told to round requests.
     """
 
     diagnosis: Diagnosis
@@ -83,8 +89,8 @@ def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
     reduced = _reduced(diagnosis)
     text = _Text(Redactor() if options.redact else None)
     if text.redactor is not None:
-        for string in _strings((reduced, sources)):
-            text.redactor.learn(clean(string))
+        for string in dict.fromkeys(_strings((reduced, sources))):
+            text.redactor.learn(_head(clean(string)))
     shown = text.apply(reduced)
     incidents = shown.incidents
     incident = shown.incident
@@ -95,7 +101,7 @@ def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
             one for one in incidents if one.rank == options.rank or (is_of_rank and one == incident)
         )
         if not is_of_rank and (incident is None or incident.rank != options.rank):
-            incident = _most_serious(incidents)
+            incident = _most_serious(incidents) or incident
     return View(
         diagnosis=shown,
         incident=incident,
@@ -160,6 +166,7 @@ class _Text:
 
     def __init__(self, redactor: Redactor | None) -> None:
         self.redactor = redactor
+        self._done: dict[tuple[str, str], str] = {}
 
     def apply(self, value: T) -> T:
         return cast("T", self._walk(value, "text"))
@@ -182,10 +189,27 @@ class _Text:
         return value
 
     def _string(self, value: str, use: str) -> str:
+        known = self._done.get((value, use))
+        if known is None:
+            known = self._done[value, use] = self._shown(value, use)
+        return known
+
+    def _shown(self, value: str, use: str) -> str:
         text = clean(value)
-        if self.redactor is not None and use != "own":
-            text = self.redactor.path(text) if use == "path" else self.redactor(text)
-        return cut(text)
+        if self.redactor is None or use == "own":
+            return cut(text)
+        head = _head(text)
+        shown = self.redactor.path(head) if use == "path" else self.redactor(head)
+        if head is text:
+            return cut(shown)
+        # The end of the head may be a part of a secret, which no pattern knows: it is not shown.
+        shown = shown[: min(MAX_CHARACTERS, max(0, len(shown) - _MARGIN))]
+        return f"{shown} ... [{len(text) - len(head):,} more characters]"
+
+
+def _head(text: str) -> str:
+    """The beginning of a huge text, which is all that is redacted."""
+    return text if len(text) <= _MOST_REDACTED else text[:_MOST_REDACTED]
 
 
 def _use(owner: object, field: str) -> str:
