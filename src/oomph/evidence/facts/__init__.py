@@ -37,8 +37,10 @@ _SCANNER = Scanner(
         host.PRINTER,
     )
 )
-#: Every occurrence of these counts; of the others only a change of the value does.
+#: Every occurrence of these counts.
 _EVENTS = frozenset({"progress", "phase_line", "success", "resume"})
+#: Of these each value counts once; of all others only a change of the value does.
+_MEMBERS = frozenset({"rank_pid", "engine_pid", "framework", "launcher", "platform", "offload"})
 
 
 def parse(document: Document) -> list[Fact]:
@@ -51,16 +53,22 @@ def parse(document: Document) -> list[Fact]:
     found.sort(key=lambda fact: fact.position)
     kept: list[Fact] = []
     latest: dict[str, str] = {}
-    seen_here: set[tuple[int, str, str]] = set()
+    members: set[tuple[str, str, int | None]] = set()
+    here: set[tuple[str, str, int | None]] = set()
+    line = -1
     for fact in found:
-        if fact.name in _EVENTS:
-            key = (fact.position.line, fact.name, fact.value)
-            if key in seen_here:
+        if fact.name in _EVENTS or fact.name in _MEMBERS:
+            if fact.position.line != line:
+                line = fact.position.line
+                here.clear()
+            seen = here if fact.name in _EVENTS else members
+            key = (fact.name, fact.value, fact.rank)
+            if key in seen:
                 continue
-            seen_here.add(key)
-        elif fact.name not in ("rank_pid", "engine_pid", "framework", "launcher", "platform"):
-            if latest.get(fact.name) == fact.value:
-                continue
+            seen.add(key)
+        elif latest.get(fact.name) == fact.value:
+            continue
+        else:
             latest[fact.name] = fact.value
         kept.append(fact)
     return kept

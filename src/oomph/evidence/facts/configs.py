@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from oomph.evidence.facts.aliases import ALIASES, COMMON_WORDS
+from oomph.evidence.facts.hf_trainer import under_evaluation
 from oomph.evidence.facts.pids import role
 from oomph.evidence.facts.scan import Printer, Scanner
 from oomph.evidence.facts.settings import read_setting, value_end
@@ -112,7 +113,9 @@ def _has_deepspeed(document: Document, indices: Sequence[int]) -> bool:
     return False
 
 
-def _line(document: Document, index: int, text: str, low: str, state: _State) -> Iterator[tuple[str, str, int]]:
+def _line(
+    document: Document, index: int, text: str, low: str, state: _State
+) -> Iterator[tuple[str, str, int]]:
     listed = low.replace("', '", " ").replace("'", " ") if "', '--" in low else ""
     if listed:  # a command as Python prints its list
         text = text.replace("', '", " ").replace("'", " ")
@@ -185,6 +188,8 @@ def _values(
         return _from_parent(document, index, text, start, kind, read_setting(kind, "true", 0)), 0
     if separator is None:
         return (), 0
+    if name == "batch size" and under_evaluation(document, index):
+        return (), 0  # the Trainer's "  Batch size = 8", which hf_trainer.py reads
     at = separator.end()
     pairs = read_setting(kind, text, at)
     if not pairs and kind in _PEEK and text[at:].strip(" '\"") in ("", "{"):

@@ -63,7 +63,8 @@ _LAUNCHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "deepspeed",
         re.compile(
-            r"WORLD INFO DICT|sigkill_handler|(?:^|[\s$+])deepspeed (?:--\S{1,80} ){0,20}\S{1,200}\.py\b"
+            r"WORLD INFO DICT|sigkill_handler|"
+            r"(?:^|[\s$+])deepspeed (?=--|\S{1,200}\.py)(?:\S{1,80} ){0,20}?\S{1,200}\.py\b"
         ),
     ),
     ("accelerate", re.compile(r"\baccelerate launch\b|accelerate[/\\.]commands[/\\.]launch\b")),

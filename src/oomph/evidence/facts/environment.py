@@ -10,7 +10,9 @@ from oomph.evidence.facts.values import fact, is_failure_text
 from oomph.evidence.model import Document, Fact
 from oomph.units import amount
 
-_VERSION = r"v?(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:(?:a|b|rc|\.dev|\.post)\d{1,8})?(?:\+\w{1,20}(?:\.\w{1,20}){0,4})?)"
+_VERSION = (
+    r"v?(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:(?:a|b|rc|\.dev|\.post)\d{1,8})?(?:\+\w{1,20}(?:\.\w{1,20}){0,4})?)"
+)
 _TORCH = re.compile(
     r"(?<![\w./@-])(?:py)?torch(?:[ _-]version)?(?: \(GPU\?\))?['\"]?\s{0,3}(?:\.{2,60}|={1,2}|:|-|,)?\s{0,40}['\"]?"
     + _VERSION
@@ -55,7 +57,8 @@ _MENTION = re.compile(
     r"\b(?:requires?|recommend\w*|needs?|supports?|such as|e\.g|tested|newer|minimum|like)\b", re.IGNORECASE
 )
 _TOTAL = re.compile(
-    r"(?:Max memory: |total_memory=|detected, \d{1,3} x |total_gpu_memory \(|\bcapacity: [^\n]{3,60} with |CUDA:\d{1,3} \([^(),\n]{3,60}, )"
+    r"(?:Max memory: |total_memory=|detected, \d{1,3} x |total_gpu_memory \(|\bcapacity: [^\n]{3,60} with |"
+    r"CUDA:\d{1,3} \([^(),\n]{3,60}, )"
     r"(\d{1,7}(?:\.\d{1,3})?) ?(MB|MiB|GB|GiB)\b"
 )
 _PLATFORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -120,7 +123,8 @@ def _versions(text: str, low: str) -> Iterator[tuple[str, str]]:
             if build:
                 yield "cuda_version", f"{build[1]}.{build[2]}"
     if "cuda" in low and "nccl version" not in low:
-        at = max(0, low.find("cuda toolkit"))  # Unsloth prints the compute capability as "CUDA: 8.9" before it
+        # Unsloth prints the compute capability as "CUDA: 8.9" before the toolkit's version
+        at = max(0, low.find("cuda toolkit"))
         version = _stated(_CUDA, text[at:])
         if version and version not in _CAPABILITIES:
             yield "cuda_version", version

@@ -61,7 +61,7 @@ def _line(document: Document, index: int, text: str) -> Iterator[tuple[str, str]
     field = _FIELD.search(text)
     if field:
         value = whole(field[2])
-        if value and (field[1] != "Batch size" or _under_evaluation(document, index)):
+        if value and (field[1] != "Batch size" or under_evaluation(document, index)):
             yield _NAMES[field[1]], value
         return
     peft = _PEFT.search(text)
@@ -91,7 +91,8 @@ def _resumed(text: str) -> Iterator[tuple[str, str]]:
         yield "resume", match[1]
 
 
-def _under_evaluation(document: Document, index: int) -> bool:
+def under_evaluation(document: Document, index: int) -> bool:
+    """True when the Trainer's nearest heading above the line is one of an evaluation."""
     for line in reversed(document.lines[max(0, index - _BLOCK_LINES) : index]):
         block = _BLOCK.search(line.text)
         if block:

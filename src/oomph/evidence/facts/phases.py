@@ -50,7 +50,7 @@ _NOT_WEIGHTS = re.compile(
 )
 _NEXT_WORD = 10
 _RESUME = re.compile(
-    r"\b(?:resum(?:e|ing)|restor(?:e|ing)|continu(?:e|ing))\b(?: (?!to\b)[\w]{1,20}){0,5}? (?:from|at)(?: the)?:? "
+    r"\b(?:resum(?:e|ing)|restor(?:e|ing))\b(?: (?!to\b)[\w]{1,20}){0,5}? (?:from|at)(?: the)?:? "
     r"(?:(?:checkpoint|ckpt|step|iteration|epoch|global step)(?![/\\._-])(?: path)?(?: at)?[ :=]{0,3})?"
     r"['\"]?([\w./\\:~+=-]{1,300})",
     re.IGNORECASE,
@@ -73,10 +73,9 @@ _TRAIN = re.compile(
 _TALK = re.compile(
     r"\b(?:if|when|whenever|because|please|should|could|would|must|use|instead|disable[sd]?|skip\w*|without|before|"
     r"after|not|no|never|failed to|error|unable|cannot|can't|finished|done|completed|every|will|to avoid|warning:)\b"
-    r"[^,;:]{0,60}$",
+    r"[^,;:.]{0,60}$",
     re.IGNORECASE,
 )
-_TALK_OK = re.compile(r"(?:\bdone|\bfinished[^,;]{0,40}),? $|\bstep\b[^,]{0,20}\bdone, $", re.IGNORECASE)
 _BAR_PHASES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("eval", re.compile(r"eval|valid|\bval\b|sanity|test(?:ing)?\b|predict", re.IGNORECASE)),
     ("generate", re.compile(r"generat|rollout|sampling", re.IGNORECASE)),
@@ -122,9 +121,7 @@ def _says(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     if match is None:
         return None
     before = text[max(0, match.start() - 70) : match.start()]
-    if _TALK.search(before) and not _TALK_OK.search(before):
-        return None
-    return match
+    return None if _TALK.search(before) else match
 
 
 def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
@@ -206,7 +203,6 @@ PRINTER = Printer(
         "building",
         "resum",
         "restor",
-        "continu",
         "creating fp",
         "initializing",
         "initialising",

@@ -167,6 +167,17 @@ def _number(low: str, words: tuple[str, ...]) -> str | None:
 
 
 PRINTER = Printer(
-    ("loss", "%|", "epoch", "total optimization steps", "total steps = ", "evaluat", "validat", "predicti", "%)"), _read
+    (
+        "loss",
+        "%|",
+        "epoch",
+        "total optimization steps",
+        "total steps = ",
+        "evaluat",
+        "validat",
+        "predicti",
+        "%)",
+    ),
+    _read,
 )
 _SCANNER = Scanner((PRINTER,))

@@ -17,8 +17,8 @@ _FLAG = re.compile(
 )
 _WORD = re.compile(r"[\w.+-]{1,60}")
 _OPTIMIZER = re.compile(
-    r"(?:\{\s{0,4}['\"]?type['\"]?\s{0,4}:\s{0,4}['\"]?|dict\((?:[^()]{0,200}?,\s?)?type=['\"]|<OptimizerNames\.\w{1,40}: ['\"]|"
-    r"OptimizerNames\.|torch\.optim\.)?([A-Za-z][\w.+-]{1,60})"
+    r"(?:\{\s{0,4}['\"]?type['\"]?\s{0,4}:\s{0,4}['\"]?|dict\((?:[^()]{0,200}?,\s?)?type=['\"]|"
+    r"<OptimizerNames\.\w{1,40}: ['\"]|OptimizerNames\.|torch\.optim\.)?([A-Za-z][\w.+-]{1,60})"
 )
 _OPTIMIZER_NAME = re.compile(
     r"adam|sgd|lion|adafactor|adagrad|rmsprop|lamb\b|lars\b|muon|shampoo|soap|prodigy|sophia|galore|lomo|adadelta|"
