@@ -11,6 +11,7 @@ A document shows a command's real output between two comments, the first of whic
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -80,7 +81,7 @@ def command_reference() -> str:
 def paragraphs(text: str | None) -> str:
     """A command's help: paragraphs joined to lines, blocks that click keeps as they are (\\b) indented."""
     blocks = []
-    for block in (text or "").split("\n\n"):
+    for block in inspect.cleandoc(text or "").split("\n\n"):
         if block.startswith("\b\n"):
             blocks.append("\n".join("    " + line for line in block.splitlines()[1:]))
         else:
@@ -94,7 +95,8 @@ def option_row(option: click.Option) -> str:
         value = " " + "\\|".join(str(choice) for choice in option.type.choices)
     else:
         value = "" if option.is_flag else f" {option.metavar}"
-    return f"| `{', '.join(option.opts)}{value}` | {option.help} |"
+    names = ", ".join((*option.opts, *option.secondary_opts))
+    return f"| `{names}{value}` | {option.help} |"
 
 
 def with_outputs(text: str) -> str:

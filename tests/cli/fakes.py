@@ -73,8 +73,10 @@ class FakeEngine:
     options: list[Any] = field(default_factory=list)
     text: str = "the answer"
 
-    def explain(self, paths, *, select=(), ignore=(), progress=None, stdin=None):
-        self.asked.append({"paths": tuple(paths), "select": select, "ignore": ignore, "stdin": stdin})
+    def explain(self, paths, *, select=(), ignore=(), rank=None, progress=None, stdin=None):
+        self.asked.append(
+            {"paths": tuple(paths), "select": select, "ignore": ignore, "rank": rank, "stdin": stdin}
+        )
         if progress is not None:
             progress(1, 2)
         if isinstance(self.answer, BaseException):

@@ -17,6 +17,7 @@ from oomph.cli.output import check_target, emit, write_file
 if TYPE_CHECKING:
     from oomph.cli.settings import Settings
     from oomph.diagnose.model import Diagnosis
+    from oomph.report.options import ReportOptions
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Request:
     show_all: bool
     explain_evidence: bool
     follow: bool
+    compare: bool | None
     select: tuple[str, ...]
     ignore: tuple[str, ...]
     quiet: bool
@@ -62,6 +64,11 @@ class Request:
     "--explain-evidence", is_flag=True, help="Quote the lines that each number and verdict rests on."
 )
 @click.option("--follow", is_flag=True, help="Watch a growing log and explain at the moment of failure.")
+@click.option(
+    "--compare/--no-compare",
+    default=None,
+    help="Say what differs between two runs.  [default: when two logs failed separately]",
+)
 @click.option(
     "--select",
     metavar="CODES",
@@ -101,17 +108,28 @@ def command(ctx: click.Context, /, **options: object) -> None:
 
 
 def _run(ctx: click.Context, request: Request) -> int:
+    from oomph.cli.compare import check_wanted, compare_runs, two_runs, worth_a_look
+    from oomph.cli.render import render, render_comparison
     from oomph.cli.settings import load_settings
 
     paths = _paths(ctx, request.paths)
     if request.target is not None:
         check_target(request.target, paths)
     settings = load_settings(Path.cwd())
+    output_format = request.output_format or settings.format or "text"
     select, ignore = _rules_asked_for(request, settings)
+    options = _report_options(request, output_format)
+    if request.compare:
+        check_wanted(request, paths, output_format)
+        comparison = compare_runs(paths, select, ignore)
+        return _finish(render_comparison(comparison, options), comparison.exit_code, options, request)
     diagnosis = _diagnose(paths, select, ignore, request)
     _check_rank(diagnosis, request.rank)
-    _deliver(diagnosis, request, request.output_format or settings.format or "text")
-    return 0 if request.exit_zero else diagnosis.exit_code
+    if request.compare is None and worth_a_look(request, paths, output_format, diagnosis):
+        runs = two_runs(paths, select, ignore)
+        if runs is not None:
+            return _finish(render_comparison(runs, options), runs.exit_code, options, request)
+    return _finish(render(diagnosis, output_format, options), diagnosis.exit_code, options, request)
 
 
 def _paths(ctx: click.Context, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -150,7 +168,9 @@ def _diagnose(
     def explain_now() -> Diagnosis:
         started = time.monotonic()
         try:
-            diagnosis = explain(paths, select=select, ignore=ignore, progress=progress, stdin=stdin)
+            diagnosis = explain(
+                paths, select=select, ignore=ignore, rank=request.rank, progress=progress, stdin=stdin
+            )
         finally:
             progress.finish()
         if request.verbose and not request.quiet:
@@ -190,27 +210,30 @@ def _check_rank(diagnosis: Diagnosis, rank: int | None) -> None:
         )
 
 
-def _deliver(diagnosis: Diagnosis, request: Request, output_format: str) -> None:
-    """Renders the answer for where it goes and writes it there."""
-    from oomph.cli.render import render
+def _report_options(request: Request, output_format: str) -> ReportOptions:
+    """What the place that the answer goes to can show, and what was asked for."""
     from oomph.cli.terminal import DEFAULT_WIDTH, can_draw, use_colour, width
     from oomph.report.options import ReportOptions
 
-    target = request.target
-    colour = use_colour(request.colour, sys.stdout) if target is None else request.colour == "always"
-    options = ReportOptions(
-        width=width() if target is None else DEFAULT_WIDTH,
+    to_file = request.target is not None
+    colour = request.colour == "always" if to_file else use_colour(request.colour, sys.stdout)
+    return ReportOptions(
+        width=DEFAULT_WIDTH if to_file else width(),
         colour=colour and output_format == "text",
         all_incidents=request.show_all,
         rank=request.rank,
         explain_evidence=request.explain_evidence,
         redact=request.redact,
-        unicode=target is not None or can_draw(sys.stdout),
+        unicode=to_file or can_draw(sys.stdout),
     )
-    text = render(diagnosis, output_format, options)
-    if target is None:
+
+
+def _finish(text: str, exit_code: int, options: ReportOptions, request: Request) -> int:
+    """Writes the answer where it was asked for, and returns the command's exit code."""
+    if request.target is None:
         emit(text, colour=options.colour)
-        return
-    write_file(target, text)
-    if not request.quiet:
-        click.echo(f"wrote {target}", err=True)
+    else:
+        write_file(request.target, text)
+        if not request.quiet:
+            click.echo(f"wrote {request.target}", err=True)
+    return 0 if request.exit_zero else exit_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from oomph.diagnose.compare import Comparison
     from oomph.diagnose.model import Diagnosis
     from oomph.report.options import ReportOptions
 
@@ -31,3 +32,11 @@ def render(diagnosis: Diagnosis, output_format: str, options: ReportOptions) -> 
     from oomph.report.text import render_text
 
     return render_text(diagnosis, options)
+
+
+def render_comparison(comparison: Comparison, options: ReportOptions) -> str:
+    """Two runs side by side, as text."""
+    from oomph.report.compare import Row, render_rows
+
+    rows = [Row(row.what, row.a, row.b, row.section) for row in comparison.rows]
+    return render_rows(comparison.title_a, comparison.title_b, rows, options)
