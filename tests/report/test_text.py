@@ -69,7 +69,7 @@ def test_a_recovered_job_is_said_to_have_gone_on():
 def test_many_recoveries_are_counted_and_listed_with_all():
     text = render_text(fakes.recovered(25), ReportOptions())
     assert "and 15 more; --all lists them" in text
-    assert "standard input:280" in render_text(fakes.recovered(25), ReportOptions(all_incidents=True))
+    assert "line 280" in render_text(fakes.recovered(25), ReportOptions(all_incidents=True))
 
 
 def test_the_segment_is_explained_once():

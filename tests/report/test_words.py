@@ -4,21 +4,23 @@ import dataclasses
 
 import pytest
 
-from oomph.diagnose.model import Outcome
-from oomph.evidence.model import Kind, Quote
-from oomph.memory.ledger import Ledger
+from oomph.diagnose.model import Incident, Outcome
+from oomph.evidence.model import Frame, Kind, Quote
 from oomph.phases import Phase
 from oomph.report.options import ReportOptions
 from oomph.report.view import prepare
 from oomph.report.words import (
+    Places,
     asked_words,
     fact_words,
+    frame_words,
     headline,
     phase_words,
     place,
     plural,
     ranges,
     read_so_far,
+    says_frame,
     segment_words,
     size,
     what,
@@ -27,6 +29,11 @@ from oomph.report.words import (
 from oomph.units import MIB
 from tests.report import fakes
 from tests.report.fakes import ledger
+
+
+def of_size(**sizes: str) -> Incident:
+    """An incident with this ledger."""
+    return dataclasses.replace(fakes.backward_incident(), ledger=ledger(**sizes))
 
 
 def said(diagnosis) -> str:
@@ -107,20 +114,46 @@ def test_place():
     ],
 )
 def test_what_tried_to_allocate_says_about_the_tensor(printed, expected):
-    words = segment_words(ledger(segment=printed))
+    words = segment_words(of_size(segment=printed))
     assert words.startswith('"Tried to allocate" is the segment, not the tensor:')
     assert words.endswith(expected)
 
 
 def test_sizes_that_are_no_segments():
-    assert segment_words(ledger(segment="17.50 MiB")).startswith("17.50 MiB is no multiple of 2 MiB")
-    assert segment_words(ledger(segment="512 bytes")).startswith("512 bytes is no multiple of 2 MiB")
-    assert segment_words(ledger(request="1.00 GiB")) == ""
-    assert segment_words(Ledger()) == ""
+    assert segment_words(of_size(segment="17.50 MiB")).startswith("17.50 MiB is no multiple of 2 MiB")
+    assert segment_words(of_size(segment="512 bytes")).startswith("512 bytes is no multiple of 2 MiB")
+    assert segment_words(of_size(request="1.00 GiB")) == ""
+    assert segment_words(of_size()) == ""
+
+
+@pytest.mark.parametrize(("vendor", "form"), [("mps", "M2_mps_GiB"), ("cuda", "A1_cudaMallocAsync")])
+def test_other_allocators_have_no_such_segments(vendor, form):
+    incident = of_size(segment="256 bytes")
+    failure = dataclasses.replace(incident.failure, vendor=vendor, format=form)
+    assert segment_words(dataclasses.replace(incident, failure=failure)) == ""
+
+
+def test_places_are_as_short_as_can_be():
+    assert Places(["/long/way/train.log"])(Quote("/long/way/train.log", 7, "")) == "line 7"
+    assert Places(["-"])(Quote("-", 7, "")) == "line 7"
+    two = Places(["/runs/0/stderr.log", "/runs/1/stderr.log", "/runs/train.log"])
+    assert two(Quote("/runs/1/stderr.log", 7, "")) == "1/stderr.log:7"
+    assert two(Quote("/runs/train.log", 7, "")) == "train.log:7"
+    same = Places(["a/x.log", "b/a/x.log"])
+    assert same(Quote("b/a/x.log", 1, "")) == "b/a/x.log:1"
+
+
+def test_library_frames_are_named_from_their_package_on():
+    frame = Frame("/opt/venv/lib/python3.11/site-packages/torch/_tensor.py", 625, "backward")
+    assert frame_words(frame) == "torch/_tensor.py:625, in backward"
+    assert says_frame(
+        fakes.phase(Phase.BACKWARD, "deciding frame torch/_tensor.py:625 in backward", frame=frame)
+    )
+    assert not says_frame(fakes.phase(Phase.BACKWARD, "a frame", frame=frame))
 
 
 def test_rounding_by_the_allocators_settings_leaves_the_upper_end():
-    words = segment_words(ledger(segment="1024.00 MiB"), rounded_up=True)
+    words = segment_words(of_size(segment="1024.00 MiB"), rounded_up=True)
     assert words.endswith("the tensor has at most 1024.00 MiB (the job's settings round requests up first).")
 
 

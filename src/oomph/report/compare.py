@@ -34,6 +34,22 @@ class Row:
         return "*" if a and b else "?"
 
 
+class RowLike(Protocol):
+    """What `render_rows` needs of a row."""
+
+    @property
+    def section(self) -> str: ...
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def a(self) -> str: ...
+
+    @property
+    def b(self) -> str: ...
+
+
 class Comparison(Protocol):
     """What `render_compare` needs of a comparison."""
 
@@ -44,7 +60,7 @@ class Comparison(Protocol):
     def title_b(self) -> str: ...
 
     @property
-    def rows(self) -> Sequence[Row]: ...
+    def rows(self) -> Sequence[RowLike]: ...
 
 
 def render_compare(comparison: Comparison, options: ReportOptions | None = None) -> str:
@@ -52,26 +68,28 @@ def render_compare(comparison: Comparison, options: ReportOptions | None = None)
     return render_rows(comparison.title_a, comparison.title_b, comparison.rows, options)
 
 
-def render_rows(title_a: str, title_b: str, rows: Sequence[Row], options: ReportOptions | None = None) -> str:
+def render_rows(
+    title_a: str, title_b: str, rows: Sequence[RowLike], options: ReportOptions | None = None
+) -> str:
     """The rows as a table of three columns; what differs is marked with "*",
     what only one side shows with "?".
 
     Sections keep the order of their first row. Long cells are wrapped inside their column.
     """
     options = options or ReportOptions()
-    title_a, title_b, rows = _prepared(title_a, title_b, rows, options)
+    title_a, title_b, shown = _prepared(title_a, title_b, rows, options)
     style = Style(options.colour)
-    widths = _widths(rows, options.columns)
+    widths = _widths(shown, options.columns)
     lines = _lines(("", title_a, title_b), " ", widths, style, "heading")
-    for section in dict.fromkeys(row.section for row in rows):
+    for section in dict.fromkeys(row.section for row in shown):
         lines.append("")
         if section:
             lines.append(style(section, "heading"))
-        for row in rows:
+        for row in shown:
             if row.section == section:
                 cells_of_row = (row.what, row.a or "unknown", row.b or "unknown")
                 lines += _lines(cells_of_row, row.mark, widths, style, "bold" if row.mark == "*" else "")
-    lines += ["", *wrap(_total(rows), options.columns)]
+    lines += ["", *wrap(_total(shown), options.columns)]
     return without_commands("\n".join(line.rstrip() for line in lines)) + "\n"
 
 
@@ -83,7 +101,7 @@ def _total(rows: Sequence[Row]) -> str:
 
 
 def _prepared(
-    title_a: str, title_b: str, rows: Sequence[Row], options: ReportOptions
+    title_a: str, title_b: str, rows: Sequence[RowLike], options: ReportOptions
 ) -> tuple[str, str, list[Row]]:
     redactor = Redactor() if options.redact else None
     if redactor is not None:

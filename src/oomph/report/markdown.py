@@ -121,7 +121,7 @@ class _Page:
                 None,
                 (
                     asked_words(incident.ledger),
-                    segment_words(incident.ledger, rounded_up=self.view.sizes_rounded_up),
+                    segment_words(incident, rounded_up=self.view.sizes_rounded_up),
                 ),
             )
         )

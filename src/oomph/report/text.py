@@ -16,11 +16,13 @@ from oomph.report.text_lists import incident_table, job_lines, process_words, ra
 from oomph.report.view import View, prepare
 from oomph.report.words import (
     HOST_KINDS,
+    Places,
     device_words,
     frame_words,
     headline,
     plural,
     read_so_far,
+    says_frame,
     segment_words,
     where,
 )
@@ -141,7 +143,7 @@ class _Report:
         lines = render_bar(ledger, self.options)
         if not lines:
             return "", wrap("The failure printed no numbers: how the memory was used is unknown.", self.width)
-        meaning = segment_words(ledger, rounded_up=self.view.sizes_rounded_up)
+        meaning = segment_words(incident, rounded_up=self.view.sizes_rounded_up)
         lines += wrap(meaning, self.width, "  ")
         lines += wrap(process_words(incident), self.width, "  ")
         doubts = contradictions(ledger, self.options, self.diagnosis.notes)
@@ -196,7 +198,8 @@ class _Report:
         recompute = ", in a checkpoint's recompute" if verdict.recompute else ""
         lines = wrap(f"{verdict.phase}{recompute}: {flat(verdict.why)}{mark}", self.width, "  ")
         if verdict.frame is not None:
-            lines += wrap(f"decided by {frame_words(verdict.frame)}", self.width, "  ")
+            if not says_frame(verdict):
+                lines += wrap(f"decided by {frame_words(verdict.frame)}", self.width, "  ")
             lines += wrap(cut(flat(verdict.frame.code), _QUOTE), self.width, "  | ", "  | ")
         if verdict.first_step is not None:
             said = (
@@ -212,13 +215,16 @@ class _Report:
         if not self._lists_incidents:
             return wrap(self._count_by_status(), self.width, "  ") if len(incidents) > 1 else []
         listed = incidents if self.options.all_incidents else incidents[:_LISTED]
-        lines = incident_table(listed, self.width, self.citations) if listed else []
+        lines = incident_table(listed, self.width, self.citations, self._places()) if listed else []
         if len(listed) < len(incidents):
             lines += wrap(f"and {len(incidents) - len(listed):,} more; --all lists them", self.width, "  ")
         reasons = dict.fromkeys((one.status, flat(one.why_status)) for one in listed if one.why_status)
         for status, reason in list(reasons)[:_REASONS]:
             lines += wrap(f"{status}: {reason}", self.width, "  - ")
         return lines
+
+    def _places(self) -> Places:
+        return Places(source.name for source in self.view.sources)
 
     def _count_by_status(self) -> str:
         counts: dict[str, int] = {}

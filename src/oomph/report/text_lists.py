@@ -9,7 +9,7 @@ from oomph.evidence.model import Fact
 from oomph.report.citations import Citations
 from oomph.report.clean import cut, flat
 from oomph.report.layout import table, wrap
-from oomph.report.words import asked_bytes, fact_words, plural, ranges, where
+from oomph.report.words import Places, asked_bytes, fact_words, plural, ranges
 from oomph.units import format_bytes
 
 #: Processes and reasons that are listed before "and N more".
@@ -49,7 +49,9 @@ def _by_reason(diagnosis: Diagnosis) -> list[tuple[str, list[int]]]:
     return list(reasons.items())
 
 
-def incident_table(incidents: Sequence[Incident], width: int, citations: Citations) -> list[str]:
+def incident_table(
+    incidents: Sequence[Incident], width: int, citations: Citations, places: Places
+) -> list[str]:
     """One line per incident: rank, device, phase, status, what was asked for, what was free, where it is printed."""
     rows: list[tuple[str, ...]] = [("#", "rank", "device", "phase", "status", "asked", "free", "printed at")]
     for number, incident in enumerate(incidents, 1):
@@ -64,7 +66,7 @@ def incident_table(incidents: Sequence[Incident], width: int, citations: Citatio
                 incident.status,
                 "?" if asked is None else format_bytes(asked[0]),
                 "?" if free is None else format_bytes(free),
-                where(incident.failure.quote) + citations.mark([incident.failure.quote]),
+                places(incident.failure.quote) + citations.mark([incident.failure.quote]),
             )
         )
     return table(rows, width)

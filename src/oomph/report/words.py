@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from oomph.diagnose.model import Incident, Outcome, PhaseVerdict
@@ -11,6 +12,9 @@ from oomph.phases import Phase
 from oomph.report.clean import flat
 from oomph.report.view import View
 from oomph.units import MIB, format_bytes
+
+#: The way to a library's own path.
+_LIBRARY = re.compile(r"^.*/(?:site|dist)-packages/+", re.DOTALL)
 
 _VENDORS = {"cuda": "CUDA", "hip": "HIP", "xpu": "XPU", "mps": "MPS", "npu": "NPU"}
 
@@ -38,6 +42,9 @@ _PHASES = {
     Phase.SAVE: "during save",
     Phase.UNKNOWN: "in an unknown phase",
 }
+
+#: Vendors whose allocator has this rule for segments. (cudaMallocAsync, format A1, has not; neither has MPS.)
+_CACHING = frozenset(("cuda", "hip", "xpu", "npu"))
 
 #: Kinds whose memory is not a device's.
 HOST_KINDS = frozenset((Kind.HOST_OOM, Kind.KILLED, Kind.SHM))
@@ -147,9 +154,41 @@ def where(quote: Quote) -> str:
 
 
 def frame_words(frame: Frame) -> str:
-    """A frame's place: "train.py:70, in train"."""
+    """A frame's place: "train.py:70, in train"; of a library's path only what follows site-packages."""
     line = f":{frame.line}" if frame.line > 0 else ""
-    return f"{frame.file}{line}" + (f", in {frame.function}" if frame.function else "")
+    file = _LIBRARY.sub("", frame.file.replace("\\", "/"))
+    return f"{file}{line}" + (f", in {frame.function}" if frame.function else "")
+
+
+def says_frame(verdict: PhaseVerdict) -> bool:
+    """Whether the verdict's sentence names its frame already."""
+    frame = verdict.frame
+    return frame is not None and f":{frame.line}" in verdict.why and frame.function in verdict.why
+
+
+class Places:
+    """Short names of the places of quotes in one report: the line alone where there is one input, otherwise as many of
+    the last parts of a path as tell the inputs apart."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self._names = list(dict.fromkeys(sources))
+
+    def __call__(self, quote: Quote) -> str:
+        """A quote's place: "line 120", "rank1/stderr.log:120"."""
+        if quote.line > 0 and self._names == [quote.source]:
+            return f"line {quote.line}"
+        return where(Quote(self._short(quote.source), quote.line, ""))
+
+    def _short(self, source: str) -> str:
+        parts = source.replace("\\", "/").split("/")
+        for count in range(1, len(parts)):
+            tail = "/".join(parts[-count:])
+            alike = [
+                name for name in self._names if name.replace("\\", "/").endswith("/" + tail) or name == tail
+            ]
+            if len(alike) < 2:
+                return tail
+        return source
 
 
 def fact_words(name: str, value: str) -> tuple[str, str]:
@@ -198,15 +237,16 @@ def asked_words(ledger: Ledger) -> str:
     return f"{start}: {size(short, slack)} short."
 
 
-def segment_words(ledger: Ledger, *, rounded_up: bool = False) -> str:
-    """What the printed size says about the tensor; "" when no segment size was printed.
+def segment_words(incident: Incident, *, rounded_up: bool = False) -> str:
+    """What the printed size says about the tensor; "" when no size of a caching allocator's segment was printed.
 
     The rule is that of the caching allocator (CUDA, HIP and XPU): 2 MiB for up to 1 MiB, 20 MiB for more than that
     and less than 10 MiB, and above that the next multiple of 2 MiB. With `rounded_up` (roundup_power2_divisions)
     only the upper end is said.
     """
+    ledger, failure = incident.ledger, incident.failure
     segment = ledger.segment_bytes
-    if segment is None:
+    if segment is None or failure.vendor not in _CACHING or failure.format.startswith("A1"):
         return ""
     rule = (
         '"Tried to allocate" is the segment, not the tensor: PyTorch asks the driver for 2.00 MiB for a tensor of up '
