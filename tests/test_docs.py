@@ -27,7 +27,10 @@ def test_generated_files_are_up_to_date():
 
 def test_the_readme_shows_the_output_of_its_first_command():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "<!-- output of: oomph explain examples/ddp-backward.log -->\n```text\n$ oomph explain" in text
+    assert (
+        "\n```text\n$ oomph explain examples/ddp-backward.log\nCUDA out of memory in backward on rank 2"
+        in text
+    )
 
 
 def test_an_output_is_put_between_the_comments():
@@ -39,6 +42,16 @@ def test_an_output_is_put_between_the_comments():
         after,
     )
     assert gen_docs.with_outputs(after) == after
+
+
+def test_an_output_may_end_before_a_line():
+    before = '<!-- output of: oomph rule OOM301, up to "Decisive evidence" -->\n<!-- end of output -->\n'
+    after = gen_docs.with_outputs(before)
+    assert "\nWhat it means\n" in after
+    assert "Decisive evidence\n" not in after
+    assert after.endswith("\n[...]\n```\n<!-- end of output -->\n")
+    with pytest.raises(RuntimeError, match="no line 'Nonsense'"):
+        gen_docs.with_outputs(before.replace("Decisive evidence", "Nonsense"))
 
 
 def test_a_command_that_fails_is_not_documented():

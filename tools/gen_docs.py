@@ -7,6 +7,8 @@ A document shows a command's real output between two comments, the first of whic
 
     <!-- output of: oomph explain examples/ddp-backward.log -->
     <!-- end of output -->
+
+With `, up to "Then" -->` the output ends before the line that reads so, and "[...]" says that there is more.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTICE = "<!-- Written by tools/gen_docs.py from {source}. Edits here are lost. -->\n"
 
 _OUTPUT = re.compile(
-    r"(?P<begin><!-- output of: oomph (?P<arguments>[^\n]*?) -->\n).*?(?P<end><!-- end of output -->)",
+    r"""(?P<begin><!-- output of: oomph (?P<arguments>[^\n"]*?)(?:, up to "(?P<end_line>[^"\n]+)")? -->\n)"""
+    r"""(?:(?!<!--).)*(?P<end><!-- end of output -->)""",
     re.DOTALL,
 )
 
@@ -104,6 +107,11 @@ def with_outputs(text: str) -> str:
 
     def fill(match: re.Match[str]) -> str:
         output = output_of(shlex.split(match["arguments"]))
+        if match["end_line"]:
+            shown, found, _ = output.partition(f"\n{match['end_line']}\n")
+            if not found:
+                raise RuntimeError(f"oomph {match['arguments']} prints no line {match['end_line']!r}")
+            output = shown + "\n[...]\n"
         return f"{match['begin']}```text\n$ oomph {match['arguments']}\n{output}```\n{match['end']}"
 
     return _OUTPUT.sub(fill, text)
