@@ -18,6 +18,7 @@ _ANNOUNCED = {
     "save": Phase.SAVE,
 }
 _TRAINING_FRAME = re.compile(r"_?(?:train|fit|training)(?:_\w+)?$|run_epoch$|train_\w+|\w+_train$")
+_COLLECTIVE = re.compile(r"torch[/\\]distributed[/\\]distributed_c10d\.py$")
 _CLONE_WARNING = "Failed to clone() tensor"
 
 
@@ -47,6 +48,16 @@ def phase_of(evidence: Evidence, failure: Failure | None, traceback: Traceback |
                     first_step=first_step,
                 )
         return _by_frame(decision, first_step)
+    if traceback is not None and first_step is not False:
+        frame = next((one for one in reversed(traceback.frames) if _COLLECTIVE.search(one.file)), None)
+        if frame is not None and not _steps_before(evidence, at):
+            return PhaseVerdict(
+                Phase.INIT,
+                "frame",
+                f"{_short(frame.file)}:{frame.line} in {frame.function}: a collective before any step was printed",
+                frame=frame,
+                first_step=first_step,
+            )
     if announced is not None and announced.value in _ANNOUNCED:
         return PhaseVerdict(
             _ANNOUNCED[announced.value],
@@ -57,6 +68,10 @@ def phase_of(evidence: Evidence, failure: Failure | None, traceback: Traceback |
         )
     why = "the traceback has no frame that belongs to one phase" if traceback else "no traceback of it is in the input"
     return PhaseVerdict(Phase.UNKNOWN, "none", why, first_step=first_step)
+
+
+def _steps_before(evidence: Evidence, at: Position) -> bool:
+    return any(fact.position.line <= at.line for fact in evidence.facts_in(at.document, "progress"))
 
 
 def _by_frame(decision: Decision, first_step: bool | None) -> PhaseVerdict:

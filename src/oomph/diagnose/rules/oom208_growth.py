@@ -65,7 +65,8 @@ class GrowthOverSteps(Rule):
     def _series(self, case: Case) -> Sequence[MemorySample]:
         """The longest series of one kind of figure by one printer."""
         best: list[MemorySample] = []
-        for what in ("allocated", "used", "max_allocated", "reserved"):
+        # What is reserved also grows by fragmentation: that is another rule's.
+        for what in ("allocated", "used", "max_allocated"):
             samples = [one for one in case.samples(what) if one.context != "eval" and one.printer != "nvidia-smi"]
             if len(samples) > len(best) or (what == "allocated" and len(samples) >= MIN_SAMPLES):
                 best = samples

@@ -41,7 +41,8 @@ _SAVE = re.compile(
 _LOAD = re.compile(
     r"\bload(?:ing)? (?:the |base |pre-?trained |initial ){0,3}(?:[\w.\-]{1,40} ){0,2}?"
     r"(?:model|weights|checkpoints?|ckpt|state[_ ]dict|layers|block|adapters?|transformer|unet|vae|text encoder|"
-    r"states)\b|\bloading \S{0,200}/\S{1,200} with device_map\b|\bbuilding (?:the )?\w{1,40} from \S{0,200}[/\\]",
+    r"states)\b|\bloading \S{0,200}/\S{1,200} with device_map\b|\bloading \S{1,200} with map_location\b|"
+    r"\breading (?:the )?checkpoint (?:shard|file)s?\b|\bbuilding (?:the )?\w{1,40} from \S{0,200}[/\\]",
     re.IGNORECASE,
 )
 _NOT_WEIGHTS = re.compile(
@@ -50,7 +51,7 @@ _NOT_WEIGHTS = re.compile(
 )
 _NEXT_WORD = 10
 _RESUME = re.compile(
-    r"\b(?:resum(?:e|ing)|restor(?:e|ing))\b(?: (?!to\b)[\w]{1,20}){0,5}? (?:from|at)(?: the)?:? "
+    r"\b(?:resum(?:e|ed|ing)|restor(?:e|ing))\b(?: (?!to\b)[\w]{1,20}){0,5}? (?:from|at)(?: the)?:? "
     r"(?:(?:checkpoint|ckpt|step|iteration|epoch|global step)(?![/\\._-])(?: path)?(?: at)?[ :=]{0,3})?"
     r"['\"]?([\w./\\:~+=-]{1,300})",
     re.IGNORECASE,

@@ -9,7 +9,7 @@ from oomph.evidence.facts.scan import Printer, Scanner
 from oomph.evidence.facts.values import fact
 from oomph.evidence.model import Document, Fact, Position, Quote
 
-_RANK_PID = re.compile(r"\brank[ =:]{1,2}(\d{1,6})\]?,?:? pid[ =:]{1,2}(\d{1,10})\b", re.IGNORECASE)
+_RANK_PID = re.compile(r"(?:\b|_)rank[ =:]{1,2}(\d{1,6})\]?,?:? {1,3}\(?pid[ =:]{1,2}(\d{1,10})\b", re.IGNORECASE)
 _PID_RANK = re.compile(r"\[PID:(\d{1,10})\] \[RANK:(\d{1,6})\]")  # axolotl
 #: A word of the line, and where the pid stands.
 _PATTERNS = (
