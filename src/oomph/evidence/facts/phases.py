@@ -201,6 +201,7 @@ PRINTER = Printer(
         "save model",
         "load ",
         "loading",
+        "reading",
         "building",
         "resum",
         "restor",
