@@ -88,6 +88,9 @@ def test_private_things_go(text, expected):
         "2026-11-30 07:33:15,456 | INFO | rank0 | step 25/400 loss 5.6888 lr 3.00e-04 mem 61.5 GiB",
         "class Phi3SmallForSequenceClassification, model.layers.31.mlp.down_proj.weight",
         "NVIDIA H100 80GB HBM3, A100-SXM4-80GB, cuda:0, rank3: step100",
+        "bus error: enlarge /dev/shm, see /proc/meminfo",
+        "uname: Linux 5.15.153.1-microsoft-standard-WSL2",
+        "leave --global-batch-size as it is, sk-learn-contrib, sk_model_pipeline, hf_tokenizer, hf_hub_download",
         "checkpoint-500/optimizer.pt and and/or 1/2",
     ],
 )

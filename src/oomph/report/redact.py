@@ -167,6 +167,8 @@ class Redactor:
         return match[0] if match[1].lower() in patterns.PUBLIC_HOSTS else self._placeholder("host", match[1])
 
     def _shorten(self, path: str) -> str:
+        if patterns.SYSTEM.match(path):
+            return path
         libraries = list(patterns.LIBRARY.finditer(path))
         if libraries:
             return path[libraries[-1].end() :].replace("\\", "/")

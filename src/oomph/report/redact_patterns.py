@@ -18,9 +18,9 @@ def _words(text: str) -> frozenset[str]:
 #: npm, PyPI, Replicate, Docker Hub, DigitalOcean, SendGrid, Stripe, Databricks, W&B, JSON web tokens.
 TOKEN = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    r"hf_[A-Za-z0-9]{8,}|api_org_[A-Za-z0-9]{8,}"
-    r"|(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}"
-    r"|gh[a-z]_[A-Za-z0-9]{8,}|github_pat_[A-Za-z0-9_]{8,}|gl[a-z]{2,4}-[A-Za-z0-9_-]{8,}"
+    r"hf_(?=[a-z]{0,60}[A-Z0-9])[A-Za-z0-9]{8,}|api_org_[A-Za-z0-9]{8,}"
+    r"|(?:sk|pk|rk)[-_](?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{8,}"
+    r"|gh[oprsu]_[A-Za-z0-9]{8,}|github_pat_[A-Za-z0-9_]{8,}|gl(?:pat|dt|oas|soat|rt|cbt|ptt|ft|imt|agent)-[A-Za-z0-9_-]{8,}"
     r"|(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}"
     r"|AIza[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{10,}|GOCSPX-[A-Za-z0-9_-]{8,}"
     r"|xox[a-z]-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{8,}"
@@ -83,7 +83,9 @@ REMOTE = re.compile(r"(?<![A-Za-z0-9._%+@-])[A-Za-z0-9._-]{1,32}@[A-Za-z0-9.-]{1
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 #: Four octets; not after what makes them a version ("==9.1.0.70", "v1.2.3.4", "cudnn 8.9.2.26").
-IPV4 = re.compile(rf"(?<![0-9A-Za-z._])(?:{_OCTET}\.){{3}}{_OCTET}(?![0-9A-Za-z_]|\.[0-9])")
+IPV4 = re.compile(
+    rf"(?<![0-9A-Za-z._])(?:{_OCTET}\.){{3}}{_OCTET}(?![0-9A-Za-z_]|\.[0-9]|-(?:microsoft|generic|azure|aws|g[ck][ep]|amzn))"
+)
 VERSION_BEFORE = re.compile(r"(?i)(?:version|cudnn|driver|nccl|cuda|release|[=~<>]=)\W{0,3}\Z")
 IPV6 = re.compile(
     r"(?<![0-9A-Za-z:.])(?:(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}"
@@ -172,6 +174,8 @@ WINDOWS_PATH = re.compile(
 )
 #: From here on a path is a library's and stays readable.
 LIBRARY = re.compile(r"(?:^|[\\/])(?:site-packages|dist-packages)[\\/]+")
+#: Places of the system, the same on every machine.
+SYSTEM = re.compile(r"/(?:dev|proc|sys)(?:/|$)")
 #: Folders of a per-rank layout: numbers and attempts say which rank wrote a file, and nothing about anybody.
 RANK_FOLDER = re.compile(r"(?:attempt_[0-9]{1,4}|rank[_-]?[0-9]{1,6}|[0-9]{1,4}|stdout|stderr)\Z")
 
@@ -185,8 +189,8 @@ COMMON_WORDS = _words(
     "generate save rank ranks step steps x86_64 aarch64 amd64 arm64 phase memory error failed failure process "
     "processes device system file line name all any the and for not with from this that was has had allocated "
     "reserved cached free total capacity limit request outside checkpoint loss batch script app apps opt usr var "
-    "lib bin etc mnt nfs team group org nobody daemon service slurm ray docker container static c10d etcd tcp "
-    "dynamic auto activations fragmentation logits sibling growth "
+    "lib bin etc mnt nfs team group org nobody daemon service slurm ray docker container static linux c10d etcd tcp "
+    "windows darwin dynamic auto activations fragmentation logits sibling growth "
 )
 #: Addresses that name no machine in particular.
 LOCAL_ADDRESSES = frozenset(("127.0.0.1", "0.0.0.0", "255.255.255.255"))  # noqa: S104 - text, not a socket
