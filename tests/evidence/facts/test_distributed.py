@@ -117,6 +117,8 @@ def test_zero():
     ("line", "pids"),
     [
         ("rank 0 pid 88110, rank 1 pid 88111", [("88110", 0), ("88111", 1)]),
+        ("worker: global_rank=3 (pid: 412)", [("412", 3)]),
+        ("local_rank 3 pid 412", [("412", None)]),
         ("[PID:412] [RANK:3] GPU memory usage baseline: 0.0GB", [("412", 3)]),
         (
             "failed (exitcode: 1) local_rank: 5 (pid: 20717) of binary: /opt/conda/bin/python",

@@ -62,6 +62,7 @@ def test_lines(line, value):
         ("Steps:  50%|#####     | 1/2 [01:22<01:22, 82.40s/it, loss=0.102] training failed: CUDA out of memory. Tried to allocate 74.00 MiB", "1"),
         ("train ep 2:  12%|#2        | 31/260 [03:10<23:11,  6.08s/it]THCudaCheck FAIL", "31"),
         ("      26/99      23.4G    0.033     0.027    0.011        146       1280: 100%|███| 412/412 [05:36<00:00,  1.30it/s]", "412"),
+        ("Epoch 1/10:  50%|#####     | 500/1000 [00:10<00:10, 30.1img/s, loss (batch)=0.3]", "500"),
         ("1|12|Loss: 1.8823:   3%|▎         | 12/404 [00:31<15:40,  2.40s/it]", "12"),
     ],
 )  # fmt: skip
@@ -83,6 +84,7 @@ def test_bars(line, value):
         "tiles   1%|1         | 1/64 [00:00<00:56, 1.11it/s]",
         "calibrate  58%|#####8    | 300/512 [20:30<14:29, 4.10s/it]",
         "model.safetensors:  58%|#####8    | 1.2G/4.9G [00:30<00:29, 41.0MB/s]",
+        "100%|##########| 231/231 [00:00<00:00, 410.12 examples/s]",
         "100%|##########| 231k/231k [00:00<00:00, 2.1MB/s]",
         "step 41500: train loss 2.8841, val loss 2.9017",
         "{'eval_loss': '5.546', 'eval_runtime': '0.0129', 'epoch': '0.5'}",

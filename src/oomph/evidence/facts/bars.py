@@ -16,7 +16,7 @@ _NOT_TRAINING = re.compile(
     r"prepar|build|mAP50|check|copy|merg|detokeniz|render|decod|encod",
     re.IGNORECASE,
 )
-_ITEMS = re.compile(r"(?:it|step|batch|iter)s?/s|s/(?:it|step|batch|iter)\b|\?(?:it|step|batch)s?/s|^[^,]*$")
+_ITEMS = re.compile(r"(?:it|step|batch|iter)s?/s|s/(?:it|step|batch|iter)\b|\?(?:it|step|batch)s?/s")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Bar:
     @property
     def unnamed(self) -> bool:
         """True for a bar without a description that counts iterations."""
-        return not self.description and "loss" not in self.postfix
+        return not self.description and "loss" not in self.postfix and _ITEMS.search(self.postfix) is not None
 
 
 def read_bar(text: str) -> Bar | None:
@@ -56,6 +56,4 @@ def read_bar(text: str) -> Bar | None:
     if not timing or not rest:
         return None
     rate = rest.partition(",")[2]
-    if not _ITEMS.search(rate):
-        return None
     return Bar(description.strip(), int(counts[1]), int(counts[2]), rate)

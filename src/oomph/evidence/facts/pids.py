@@ -9,7 +9,9 @@ from oomph.evidence.facts.scan import Printer, Scanner
 from oomph.evidence.facts.values import fact
 from oomph.evidence.model import Document, Fact, Position, Quote
 
-_RANK_PID = re.compile(r"(?:\b|_)rank[ =:]{1,2}(\d{1,6})\]?,?:? {1,3}\(?pid[ =:]{1,2}(\d{1,10})\b", re.IGNORECASE)
+_RANK_PID = re.compile(
+    r"(?:\b|_|\b(local)[_ ]?)rank[ =:]{1,2}(\d{1,6})\]?,?:? {1,3}\(?pid[ =:]{1,2}(\d{1,10})\b", re.IGNORECASE
+)
 _PID_RANK = re.compile(r"\[PID:(\d{1,10})\] \[RANK:(\d{1,6})\]")  # axolotl
 #: A word of the line, and where the pid stands.
 _PATTERNS = (
@@ -86,8 +88,8 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
 
 def _pids(text: str) -> Iterator[tuple[str, str, int | None]]:
     if "pid" in text:
-        for rank, pid in _RANK_PID.findall(text):
-            yield "rank_pid", pid, int(rank)
+        for local, rank, pid in _RANK_PID.findall(text):
+            yield "rank_pid", pid, None if local else int(rank)
     if "[PID:" in text:
         for pid, rank in _PID_RANK.findall(text):
             yield "rank_pid", pid, int(rank)

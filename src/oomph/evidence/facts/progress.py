@@ -39,9 +39,6 @@ _EPOCH_END = re.compile(r"\bepoch:? \d{1,6} (?:finished|done|ended|completed?)\b
 _TABLE = re.compile(r"^(\d{1,9})\s+\(\d{1,3}\.\d{1,4}%\)\s+[\d.]{1,12} (?:ms|s)\b")  # nerfstudio
 _EPOCH = re.compile(r"\bepoch\b|['\"]loss['\"]")
 _TOTAL_STEPS = re.compile(r"Total (?:optimization )?steps = ([\d,]{1,16})")
-_HELD_OUT_RESULT = ("eval_runtime", "eval_loss")
-#: With these the line is a summary or an echo of settings, not a step.
-_NOT_A_STEP = ("train_runtime", "namespace(", "arguments(", "config(")
 
 
 @dataclass
@@ -70,7 +67,8 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
         bar = read_bar(text) if "%|" in text else None
         if bar:
             value = _of_bar(bar, stream)
-            if any(value == "eval" for _, value in announced(text[text.find("]") + 1 :])):
+            tail = text[text.find("]", text.find("%|")) + 1 :]
+            if tail and _starts_evaluation(tail):
                 stream.evaluating = True
         else:
             value = _of_line(text, stream)
@@ -104,12 +102,8 @@ def _of_line(text: str, stream: _Stream) -> str | None:
         stream.trainer_total = int(total[1].replace(",", ""))
         return None
     if "evaluat" in low or "validat" in low or "prediction" in low or "predicting" in low:
-        stream.evaluating = (
-            stream.evaluating
-            or "***** running" in low
-            or any(value == "eval" for _, value in announced(text))
-        )
-    if is_failure_text(low) or any(word in low for word in (*_HELD_OUT_RESULT, *_NOT_A_STEP)):
+        stream.evaluating = stream.evaluating or _starts_evaluation(text)
+    if is_failure_text(low) or _is_summary(low):
         return None
     if "loss" in low:
         value = _with_loss(low)
@@ -120,6 +114,24 @@ def _of_line(text: str, stream: _Stream) -> str | None:
     if match:
         return str(int(match[1]))
     return "" if _EPOCH_END.search(text) else None
+
+
+def _is_summary(low: str) -> bool:
+    """True for results of an evaluation or of the whole run, and for an echo of settings."""
+    return (
+        "eval_runtime" in low
+        or "eval_loss" in low
+        or "train_runtime" in low
+        or "namespace(" in low
+        or "arguments(" in low
+        or "config(" in low
+    )
+
+
+def _starts_evaluation(text: str) -> bool:
+    if "***** Running" in text:
+        return "training" not in text.lower()
+    return any(value == "eval" for _, value in announced(text))
 
 
 def _with_loss(low: str) -> str | None:
