@@ -115,7 +115,7 @@ class Finding:
 @dataclass(frozen=True)
 class Step:
     """One thing to do: `code` of the action, the sentence, an optional command or code to paste, and for each
-    outcome what comes next."""
+    outcome what comes next. `frees_bytes` is what it saves, only where the log's figures and arithmetic give it."""
 
     code: str
     title: str

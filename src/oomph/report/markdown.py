@@ -172,7 +172,7 @@ class _Page:
         lines = [f"{escape(first.title)}.  ", escape(first.text)] if first.text else [escape(first.title)]
         lines += ["", *fence(first.paste.strip("\n"))] if first.paste.strip() else []
         if first.frees_bytes is not None:
-            lines += ["", escape(f"It has to free at least {format_bytes(first.frees_bytes)}.")]
+            lines += ["", escape(f"It frees about {format_bytes(first.frees_bytes)}, by the figures above.")]
         then = [f"- {escape(outcome)}: {escape(follows)}" for outcome, follows in first.outcomes]
         then += [line for step in advice.then for line in self._step(step)]
         return [

@@ -24,7 +24,7 @@ def _first(step: Step, width: int, style: Style) -> list[str]:
         lines += wrap(step.text, width, "  ")
     lines += paste_lines(step, "      ")
     if step.frees_bytes is not None:
-        lines += wrap(f"It has to free at least {format_bytes(step.frees_bytes)}.", width, "  ")
+        lines += wrap(f"It frees about {format_bytes(step.frees_bytes)}, by the figures above.", width, "  ")
     return lines
 
 

@@ -110,7 +110,8 @@ class OtherProcess(Rule):
             return None
         unnamed = rest - case.neighbours.total_bytes
         if rest < SMALL_NEIGHBOUR:
-            return RuledOut(self.cause, f"this process and free memory leave {format_bytes(rest)} for all others")
+            most = rest + ledger.slack_bytes.get("other_processes_bytes", 0)
+            return RuledOut(self.cause, f"this process and free memory leave at most {format_bytes(most)} for all others")
         if unnamed < ORDINARY_OUTSIDE or case.neighbours.others:
             return None
         request = case.request_bytes or 0
