@@ -94,3 +94,9 @@ def test_the_release_of_torch() -> None:
     assert torch_release(case_of(facts={"torch_version": "2.5.1+cu124"})) == (2, 5)
     assert torch_release(case_of(facts={"torch_version": "nightly"})) is None
     assert torch_release(case_of()) is None
+
+
+def test_trained_parameters_stand_in_for_all_unless_they_are_adapters() -> None:
+    assert setup_of(case_of(facts={"trainable_params": 10**9})).params == 10**9
+    assert setup_of(case_of(facts={"trainable_params": 10**7, "lora_rank": 8})).params is None
+    assert setup_of(case_of(facts={"trainable_params": 10**7, "total_params": 10**9})).params == 10**9

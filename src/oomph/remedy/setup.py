@@ -85,6 +85,11 @@ class Setup:
         return False
 
     @property
+    def params(self) -> int | None:
+        """All parameters; where only the trained ones are printed and no adapters are in use, those: a floor."""
+        return self.total_params or (None if self.lora else self.trainable_params)
+
+    @property
     def is_adam(self) -> bool:
         return "adam" in self.optimizer.lower()
 

@@ -160,7 +160,10 @@ class TestSharedMemory:
         assert found("shm", case_of(BUS)).certainty is Certainty.LIKELY
 
     def test_too_many_files_are_another_limit(self) -> None:
-        text = "RuntimeError: unable to open shared memory object </torch_9_1> in read-write mode: Too many open files (24)"
+        text = (
+            "RuntimeError: unable to open shared memory object </torch_9_1> in read-write mode: "
+            "Too many open files (24)"
+        )
         answer = found("shm", case_of(text))
         assert answer.certainty is Certainty.POSSIBLE
         assert "file descriptors" in answer.says

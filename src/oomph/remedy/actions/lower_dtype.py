@@ -40,7 +40,7 @@ class LowerDtype(Action):
         del finding
         setup = setup_of(case)
         frees = None
-        count = setup.total_params
+        count = setup.params
         if setup.dtype == "fp32":
             half = "fp32 takes 4 bytes per parameter, bf16 takes 2."
         else:

@@ -29,7 +29,7 @@ _SETTINGS = {
 }
 _PLAIN = (
     "batch_size = {batch}   # of the DataLoader\naccumulation = {steps}   # loss / accumulation; step() "
-    "and zero_grad() every accumulation batches"
+    "after that many batches"
 )
 
 

@@ -64,16 +64,16 @@ class ShardMore(Action):
 def _frees(setup: Setup) -> int | None:
     """The weights that leave a rank; gradients and states come on top."""
     width = _BYTES.get(setup.dtype)
-    if width is None or not setup.total_params or not setup.world:
+    if width is None or not setup.params or not setup.world:
         return None
-    return width * setup.total_params * (setup.world - 1) // setup.world
+    return width * setup.params * (setup.world - 1) // setup.world
 
 
 def _arithmetic(setup: Setup) -> str:
     frees = _frees(setup)
-    if frees is None or not setup.total_params:
+    if frees is None or not setup.params:
         return ""
     return (
-        f" {params_words(setup.total_params)} parameters in {setup.dtype} over {setup.world} ranks: "
+        f" {params_words(setup.params)} parameters in {setup.dtype} over {setup.world} ranks: "
         f"{format_bytes(frees)} of weights less on each, gradients and states besides."
     )
