@@ -1,0 +1,139 @@
+"""`oomph explain` with nothing faked: what goes in, what comes out, and the exit code."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+EXAMPLES = ROOT / "examples"
+LINE = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB"
+
+
+@pytest.mark.parametrize("name", ["ddp-backward.log", "neighbour.log", "fragmentation.log", "rank-logs"])
+def test_every_example_is_a_failure_told_in_plain_text(run, name):
+    result = run("explain", str(EXAMPLES / name))
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert "\nWhy\n" in result.stdout
+    assert "\nFirst change\n" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_no_color_and_always(run, monkeypatch):
+    path = str(EXAMPLES / "ddp-backward.log")
+    plain = run("explain", path).stdout
+    coloured = run("explain", "--color", "always", path, color=True).stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" in coloured
+    assert run("explain", path).stdout == plain
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.log"], "missing.log"),
+        (["*.nothing"], "*.nothing"),
+        (["empty.log"], "empty"),
+        (["folder"], "folder"),
+        (["binary.bin"], "binary.bin"),
+    ],
+)
+def test_input_from_which_nothing_can_be_read(run, tmp_path, arguments, words):
+    (tmp_path / "empty.log").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "binary.bin").write_bytes(bytes(range(256)) * 64)
+    result = run("explain", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("oomph: ")
+    assert words in result.stderr
+    assert "internal error" not in result.stderr
+
+
+def test_a_job_that_ran_well(run, tmp_path):
+    (tmp_path / "train.log").write_text(
+        "step 1 loss 2.1\nstep 2 loss 2.0\ntraining finished\n", encoding="utf-8"
+    )
+    result = run("explain", "train.log")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_one_line_is_enough(run):
+    result = run("explain", stdin=LINE)
+    assert result.exit_code == 1
+    assert "2.00 GiB" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["-"]])
+def test_standard_input_may_be_compressed(run, arguments):
+    data = gzip.compress((EXAMPLES / "neighbour.log").read_bytes())
+    result = run("explain", *arguments, stdin=data)
+    assert result.exit_code == 1
+    assert "21.84 GiB" in result.stdout
+
+
+def test_empty_standard_input(run):
+    result = run("explain", stdin="")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("oomph: standard input is empty")
+
+
+def test_json_is_one_object(run):
+    result = run("explain", "--format", "json", str(EXAMPLES / "ddp-backward.log"))
+    answer = json.loads(result.stdout)
+    assert answer["outcome"] == "failed"
+    assert answer["exit_code"] == result.exit_code == 1
+    assert answer["schema_version"]
+
+
+def test_sarif_and_github_name_the_line(run):
+    path = str(EXAMPLES / "ddp-backward.log")
+    line = (EXAMPLES / "ddp-backward.log").read_text(encoding="utf-8").split("torch.OutOfMemoryError")[
+        0
+    ].count("\n") + 1
+    sarif = json.loads(run("explain", "--format", "sarif", path).stdout)
+    assert sarif["version"] == "2.1.0"
+    (annotation, *_) = run("explain", "--format", "github", path).stdout.splitlines()
+    assert annotation.startswith("::error file=")
+    assert f"line={line}," in annotation
+
+
+def test_redact_takes_names_out(run):
+    text = run("explain", "--redact", "--explain-evidence", "--all", str(EXAMPLES / "neighbour.log")).stdout
+    assert "mira" not in text
+    assert "olek" not in text
+    assert str(ROOT) not in text
+
+
+def test_ignoring_the_best_finding_leaves_the_next(run):
+    path = str(EXAMPLES / "neighbour.log")
+    every = json.loads(run("explain", "--format", "json", path).stdout)["findings"]
+    fewer = json.loads(run("explain", "--format", "json", "--ignore", every[0]["code"], path).stdout)[
+        "findings"
+    ]
+    assert every[0]["cause"] == "other_process"
+    assert every[0]["code"] not in [finding["code"] for finding in fewer]
+
+
+def test_a_console_without_the_drawing_characters(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "oomph", "explain", str(EXAMPLES / "ddp-backward.log")],
+        check=False,
+        capture_output=True,
+        cwd=tmp_path,
+        env={"PYTHONIOENCODING": "ascii", "COLUMNS": "80"},
+    )
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert done.stdout.isascii()
+    assert b"?" not in done.stdout.split(b"\n\n")[1]  # the bar is drawn with characters that the console has
+
+
+def test_every_rule_is_printed(run):
+    codes = [line.split()[0] for line in run("rules").stdout.splitlines()]
+    result = run("rule", *codes)
+    assert result.exit_code == 0
+    assert all(f"{code}  " in result.stdout for code in codes)
