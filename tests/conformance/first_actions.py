@@ -11,7 +11,7 @@ FIRST_ACTIONS: dict[str, tuple[str, ...]] = {
     # smaller micro-batch plus accumulation, checkpointing, shorter sequences
     "activations": ("micro-batch", "checkpointing", "shorter-sequence"),
     # lower dtype, LoRA, quantise, shard; check that the flag took effect
-    "static_state_too_big": ("lower-dtype", "lora", "quantise", "quantize", "shard", "check-flag"),
+    "static_state_too_big": ("lower-dtype", "lora", "quantize", "shard", "meta-load"),
     # expandable segments, fixed or bucketed shapes, warm up on the largest shape
     "fragmentation": ("expandable-segments", "fixed-shapes", "bucket", "warm-up"),
     # find and stop it, retry unchanged
@@ -28,7 +28,7 @@ FIRST_ACTIONS: dict[str, tuple[str, ...]] = {
         "offload-optimizer",
         "eight-bit-optimizer",
         "8bit-optimizer",
-        "no-foreach",
+        "foreach-off",
         "fused-optimizer",
     ),
     # map_location="cpu", load, delete the checkpoint object
@@ -48,7 +48,7 @@ FIRST_ACTIONS: dict[str, tuple[str, ...]] = {
     # treat as OOM; map the line to a version
     "nvml_assert_masks_oom": ("treat-as-oom",),
     # remove the cap or fix driver/VM
-    "cap_or_driver_limit": ("remove-cap", "fix-driver", "split-allocation"),
+    "cap_or_driver_limit": ("remove-cap", "driver-limit", "split-tensor"),
     # pin_memory false, raise the locked-memory limit
     "pinned_host_memory": ("unpin", "locked-memory"),
     # non-paged optimizer

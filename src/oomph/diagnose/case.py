@@ -125,7 +125,10 @@ class Case:
 
     @property
     def expandable_segments(self) -> bool:
-        return re.search(r"expandable_segments['\"]?\s*[:=]\s*['\"]?True", self.alloc_conf, re.IGNORECASE) is not None
+        return (
+            re.search(r"expandable_segments['\"]?\s*[:=]\s*['\"]?True", self.alloc_conf, re.IGNORECASE)
+            is not None
+        )
 
     @cached_property
     def platform(self) -> str:

@@ -67,7 +67,11 @@ def compare(title_a: str, a: Diagnosis, title_b: str, b: Diagnosis) -> Compariso
     add("Failure", "first rank", lambda one: "" if one.ranks.first is None else str(one.ranks.first))
     add("Failure", "ranks failed", lambda one: ", ".join(map(str, one.ranks.failed)))
     add("Failure", "step reached", _step)
-    add("Failure", "cause", lambda one: f"{one.findings[0].cause} ({one.findings[0].certainty})" if one.findings else "")
+    add(
+        "Failure",
+        "cause",
+        lambda one: f"{one.findings[0].cause} ({one.findings[0].certainty})" if one.findings else "",
+    )
     for what, name in _LEDGER:
         add("Memory", what, lambda one, name=name: _size(one, name))  # type: ignore[misc]
     names = {fact.name for one in (a, b) for fact in one.job}

@@ -114,7 +114,9 @@ def _choose(
     """The failure to explain: the first fatal one (of `rank`, if asked for); without one, the first that was caught."""
     fatal = [one for one, status, _ in judged if status == "fatal" and one.lead.kind is not Kind.NOT_MEMORY]
     if fatal:
-        return _first_of([one for one in fatal if one.rank == rank and rank is not None] or fatal, evidence), Outcome.FAILED
+        return _first_of(
+            [one for one in fatal if one.rank == rank and rank is not None] or fatal, evidence
+        ), Outcome.FAILED
     caught = [(one, why) for one, status, why in judged if status == "caught"]
     if caught:
         open_end = all("does not show what came after" in why for _, why in caught)
@@ -147,7 +149,9 @@ def _first_of(fatal: Sequence[Group], evidence: Evidence) -> Group:
 
 def _lend_phases(cases: Iterable[Case], by_group: dict[int, Case]) -> None:
     """A message without a traceback of its own takes the phase of a twin: the same figures on another device."""
-    known = [case for case in cases if case.phase is not Phase.UNKNOWN and case.failure.kind is Kind.DEVICE_OOM]
+    known = [
+        case for case in cases if case.phase is not Phase.UNKNOWN and case.failure.kind is Kind.DEVICE_OOM
+    ]
     for key, case in list(by_group.items()):
         if case.phase is not Phase.UNKNOWN or case.group.traceback is not None or not case.failure.numbers:
             continue
@@ -179,7 +183,9 @@ def _incident(case: Case, one: Group, status: str, why: str) -> Incident:
     )
 
 
-def _apply(case: Case, select: Sequence[str], ignore: Sequence[str]) -> tuple[tuple[Finding, ...], tuple[RuledOut, ...]]:
+def _apply(
+    case: Case, select: Sequence[str], ignore: Sequence[str]
+) -> tuple[tuple[Finding, ...], tuple[RuledOut, ...]]:
     findings: list[Finding] = []
     ruled_out: list[RuledOut] = []
     for rule in all_rules():

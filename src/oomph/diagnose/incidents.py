@@ -34,7 +34,9 @@ class Group:
     @property
     def lead(self) -> Failure:
         """The print with the most numbers; of equals the first."""
-        return max(self.prints, key=lambda failure: (len(failure.numbers), failure.raised, not failure.truncated))
+        return max(
+            self.prints, key=lambda failure: (len(failure.numbers), failure.raised, not failure.truncated)
+        )
 
     @property
     def start(self) -> Position:
@@ -95,8 +97,10 @@ def _agree(a: Failure, b: Failure) -> bool:
     """True when every number that both print is equal, and there is one (a cut print has fewer)."""
     common = set(a.numbers) & set(b.numbers)
     if not common:
-        return (not a.numbers or not b.numbers) and a.position.document == b.position.document and (
-            abs(a.position.line - b.position.line) <= 40 and a.stream == b.stream
+        return (
+            (not a.numbers or not b.numbers)
+            and a.position.document == b.position.document
+            and (abs(a.position.line - b.position.line) <= 40 and a.stream == b.stream)
         )
     if len(common) < min(len(a.numbers), len(b.numbers)) and not (a.truncated or b.truncated):
         return False
@@ -129,7 +133,8 @@ def _bare_copy(known: Group, failure: Failure) -> bool:
 def _near(known: Group, failure: Failure, lines: int) -> bool:
     last = known.prints[-1]
     return (
-        last.position.document == failure.position.document and abs(failure.position.line - last.position.line) <= lines
+        last.position.document == failure.position.document
+        and abs(failure.position.line - last.position.line) <= lines
     )
 
 

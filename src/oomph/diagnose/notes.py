@@ -19,9 +19,13 @@ def notes_of(evidence: Evidence, case: Case | None, dropped: Sequence[str]) -> l
     if failure.truncated:
         notes.append("The message is cut off: what it printed after the cut is unknown.")
     if "nvml_2_64" in failure.artefacts:
-        notes.append("17179869184.00 GiB is 2^64 - 1 bytes: NVML could not tell (WSL2); the figure is ignored.")
+        notes.append(
+            "17179869184.00 GiB is 2^64 - 1 bytes: NVML could not tell (WSL2); the figure is ignored."
+        )
     if "process_0_bytes" in failure.artefacts:
-        notes.append("`this process has 0 bytes` means that NVML could not see the process (a container); it is ignored.")
+        notes.append(
+            "`this process has 0 bytes` means that NVML could not see the process (a container); it is ignored."
+        )
     if "no_limit_2_64" in failure.artefacts:
         notes.append("The PyTorch limit of 17179869184.00 GiB is 2^64 - 1: no memory fraction was set.")
     around = case.neighbours
@@ -34,7 +38,9 @@ def notes_of(evidence: Evidence, case: Case | None, dropped: Sequence[str]) -> l
         windows = case.platform in ("windows", "wsl2")
         shared = problem.code.startswith(("capacity-below", "capacity-"))
         reason = (
-            "; Windows counts shared system memory in it" if windows and shared else "; the log is damaged or made up"
+            "; Windows counts shared system memory in it"
+            if windows and shared
+            else "; the log is damaged or made up"
         )
         notes.append(f"{problem.text}{reason}.")
     if case.kind is Kind.DEVICE_OOM and case.ledger.free_bytes == 0 and case.platform == "windows":

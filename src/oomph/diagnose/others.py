@@ -8,7 +8,9 @@ from oomph.diagnose.model import Incident, PhaseVerdict
 from oomph.diagnose.phases.verdict import phase_of
 from oomph.evidence.model import Evidence, Quote, Traceback
 
-_LAUNCHER = re.compile(r"ChildFailedError|CalledProcessError|SystemExit|ProcessRaisedException|ProcessExitedException")
+_LAUNCHER = re.compile(
+    r"ChildFailedError|CalledProcessError|SystemExit|ProcessRaisedException|ProcessExitedException"
+)
 _MEMORY = re.compile(r"out of memory|OutOfMemory", re.IGNORECASE)
 #: So many are quoted; more say nothing new.
 MOST = 6
@@ -18,7 +20,9 @@ def _others(evidence: Evidence) -> list[Traceback]:
     return [
         one
         for one in evidence.tracebacks
-        if one.exception and not _LAUNCHER.search(one.exception) and not _MEMORY.search(one.exception + one.message)
+        if one.exception
+        and not _LAUNCHER.search(one.exception)
+        and not _MEMORY.search(one.exception + one.message)
     ]
 
 

@@ -14,7 +14,9 @@ from oomph.diagnose.incidents import Group
 from oomph.evidence.model import Evidence, ProcessUse, Quote
 from oomph.units import GIB, MIB
 
-_ENGINE = re.compile(r"vllm|sglang|sgl_|rollout|LLMRayActor|LLMEngine|EngineCore|tgi|lmdeploy|trtllm|ollama|tritonserver", re.I)
+_ENGINE = re.compile(
+    r"vllm|sglang|sgl_|rollout|LLMRayActor|LLMEngine|EngineCore|tgi|lmdeploy|trtllm|ollama|tritonserver", re.I
+)
 #: Context, libraries and NCCL that a process may hold beside PyTorch's memory when it is listed by its pid.
 _LARGEST_OWN_OUTSIDE = 4 * GIB
 
@@ -49,7 +51,9 @@ class Neighbours:
         return sum(one.used_bytes or 0 for one in self.others)
 
 
-def neighbours(evidence: Evidence, one: Group, reserved_bytes: int | None, has_own_clause: bool) -> Neighbours:
+def neighbours(
+    evidence: Evidence, one: Group, reserved_bytes: int | None, has_own_clause: bool
+) -> Neighbours:
     """Sorts the processes that the message lists, or nvidia-smi where the message lists none."""
     uses = list(one.lead.processes)
     quotes: list[Quote] = []
@@ -57,7 +61,7 @@ def neighbours(evidence: Evidence, one: Group, reserved_bytes: int | None, has_o
         uses, quotes = _from_smi(evidence, one)
         if quotes:
             has_own_clause = False
-    own = None if has_own_clause else _own(uses, reserved_bytes, _rank_pids(evidence))
+    own = None if has_own_clause else _own(uses, reserved_bytes)
     roles = _roles(evidence)
     others = []
     rest = [use for use in uses if own is None or use.pid != own.pid]
@@ -72,14 +76,15 @@ def neighbours(evidence: Evidence, one: Group, reserved_bytes: int | None, has_o
     )
 
 
-def _own(uses: list[ProcessUse], reserved_bytes: int | None, rank_pids: set[int]) -> ProcessUse | None:
+def _own(uses: list[ProcessUse], reserved_bytes: int | None) -> ProcessUse | None:
     """The entry that is this process: it holds what PyTorch reserved and an ordinary context on top."""
     if reserved_bytes is None:
         return None
     fits = [
         use
         for use in uses
-        if use.used is not None and -(16 * MIB) <= use.used.high_bytes - reserved_bytes <= _LARGEST_OWN_OUTSIDE
+        if use.used is not None
+        and -(16 * MIB) <= use.used.high_bytes - reserved_bytes <= _LARGEST_OWN_OUTSIDE
     ]
     if not fits:
         return None
@@ -145,4 +150,9 @@ def _several_ranks(evidence: Evidence) -> bool:
     world = evidence.fact("world_size")
     if world is not None and world.value.isdigit():
         return int(world.value) > 1
-    return len({line.rank for document in evidence.documents for line in document.lines if line.rank is not None}) > 1
+    return (
+        len(
+            {line.rank for document in evidence.documents for line in document.lines if line.rank is not None}
+        )
+        > 1
+    )

@@ -8,8 +8,8 @@ from oomph.diagnose.incidents import Group
 from oomph.evidence.model import Document, Evidence
 
 _EXAMPLE = re.compile(
-    r"like this|looks? like|for example|e\.g\.|such as|a message|typical(?:ly)?|versions? prints?|you (?:will|may|might) see|"
-    r"the following error",
+    r"like this|looks? like|for example|e\.g\.|such as|a message|typical(?:ly)?|versions? prints?|"
+    r"you (?:will|may|might) see|the following error",
     re.IGNORECASE,
 )
 _PASSED = re.compile(r"^=+ .{0,80}?\d+ passed.{0,80}? in [\d.]+ ?s\b.{0,40}=+$")

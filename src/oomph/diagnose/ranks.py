@@ -29,7 +29,7 @@ def rank_verdict(evidence: Evidence, incidents: Sequence[Incident], chosen: Inci
         return RankVerdict(None, "no memory failure", ())
     first, how = _first(evidence, own, chosen)
     consequences = _consequences(evidence, set(failed))
-    return RankVerdict(first, how, tuple(failed), consequences, tuple(_notes(evidence, own)))
+    return RankVerdict(first, how, tuple(failed), consequences, tuple(_notes(own)))
 
 
 def _first(evidence: Evidence, own: Sequence[Incident], chosen: Incident) -> tuple[int | None, str]:
@@ -81,7 +81,7 @@ def _consequences(evidence: Evidence, failed: set[int]) -> dict[int, str]:
     return dict(sorted(out.items()))
 
 
-def _notes(evidence: Evidence, own: Sequence[Incident]) -> list[str]:
+def _notes(own: Sequence[Incident]) -> list[str]:
     """One rank with more than the rest, and ranks that pile up on GPU 0."""
     notes = []
     sizes = {

@@ -19,7 +19,13 @@ _WHAT = {
     Kind.UNIFIED_OOM: "MPS out of memory",
     Kind.NOT_MEMORY: "Not an out-of-memory failure",
 }
-_IN = {Phase.EVAL: "evaluation", Phase.SAVE: "saving", Phase.LOAD: "loading", Phase.INIT: "set-up", Phase.GENERATE: "generation"}
+_IN = {
+    Phase.EVAL: "evaluation",
+    Phase.SAVE: "saving",
+    Phase.LOAD: "loading",
+    Phase.INIT: "set-up",
+    Phase.GENERATE: "generation",
+}
 
 
 def summary_of(diagnosis: Diagnosis) -> str:
@@ -29,7 +35,8 @@ def summary_of(diagnosis: Diagnosis) -> str:
         return "No out-of-memory failure found."
     failure = incident.failure
     text = _WHAT[failure.kind].format(
-        vendor=failure.vendor.upper(), library=failure.detail.get("library", "library").replace("nvml", "NVML")
+        vendor=failure.vendor.upper(),
+        library=failure.detail.get("library", "library").replace("nvml", "NVML"),
     )
     if failure.kind is Kind.NOT_MEMORY:
         return text

@@ -43,7 +43,10 @@ def status_of(evidence: Evidence, one: Group, groups: Sequence[Group]) -> tuple[
     if lead.kind is Kind.KILLED:
         first = _earlier_cause(one, groups)
         if first is not None:
-            return "consequence", f"the process was killed after another failure (line {first.lead.quote.line})"
+            return (
+                "consequence",
+                f"the process was killed after another failure (line {first.lead.quote.line})",
+            )
     if lead.kind is Kind.SHM or lead.kind is Kind.HOST_OOM:
         return "fatal", "the error names host memory"
     return "fatal", "nothing after it shows that the job went on"
@@ -150,4 +153,6 @@ def _earlier_cause(one: Group, groups: Sequence[Group]) -> Group | None:
 
 def _assert_before(evidence: Evidence, one: Group) -> bool:
     document = evidence.documents[one.start.document]
-    return any(_ASSERT.search(line.text) for line in document.lines[: one.start.line + 1] if "ss" in line.text)
+    return any(
+        _ASSERT.search(line.text) for line in document.lines[: one.start.line + 1] if "ss" in line.text
+    )

@@ -303,7 +303,9 @@ class Evidence:
         for fact in self.facts:
             index.setdefault(fact.name, {}).setdefault(fact.position.document, []).append(fact)
         return {
-            name: {document: tuple(sorted(facts, key=lambda one: one.position)) for document, facts in by.items()}
+            name: {
+                document: tuple(sorted(facts, key=lambda one: one.position)) for document, facts in by.items()
+            }
             for name, by in index.items()
         }
 

@@ -18,7 +18,10 @@ Progress = Callable[[int, int], None]
 
 
 def read(
-    paths: Sequence[str | os.PathLike[str]], *, stdin: BinaryIO | None = None, progress: Progress | None = None
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    stdin: BinaryIO | None = None,
+    progress: Progress | None = None,
 ) -> Evidence:
     """Reads files, folders, patterns or "-" (stdin) and parses them.
 

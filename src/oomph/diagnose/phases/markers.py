@@ -43,7 +43,9 @@ _OPTIM_FUNCTION = re.compile(
     r"get_state_buffer|optimizer_step|_optimizer_step|_take_model_step|_maybe_opt_step|unscale_|_unscale_grads_|"
     r"sharded_step|_step_with_\w+)$"
 )
-_CLIP = re.compile(r"_?clip_grad\w*$|_get_total_norm$|clip_gradients$|_clip_grads_with_norm_$|get_grad_norm\w*$")
+_CLIP = re.compile(
+    r"_?clip_grad\w*$|_get_total_norm$|clip_gradients$|_clip_grads_with_norm_$|get_grad_norm\w*$"
+)
 
 _FORWARD_FUNCTION = re.compile(
     r"(?:_?forward|\w+_forward|forward_\w+|_?call_impl|_wrapped_call_impl|_slow_forward|_run_ddp_forward|"
@@ -53,7 +55,9 @@ _FORWARD_FUNCTION = re.compile(
     r"call_unet|scaled_dot_product_attention|sdpa_attention_forward|flash_attention_forward)$"
 )
 _FORWARD_FILE = re.compile(r"torch/nn/(?:functional|modules/(?!module)\w+)\.py$|/modeling_\w+\.py$")
-_COMPILED = re.compile(r"torchinductor|/triton/runtime/|cudagraph_trees\.py$|_dynamo/eval_frame\.py$|aot_autograd|_functorch/")
+_COMPILED = re.compile(
+    r"torchinductor|/triton/runtime/|cudagraph_trees\.py$|_dynamo/eval_frame\.py$|aot_autograd|_functorch/"
+)
 
 _EVAL_FUNCTION = re.compile(
     r"_?(?:run_|do_|log_|on_|maybe_|_run_)*(?:eval|evals|evaluate|evaluation|validate|validation|valid|val|infer|"
@@ -61,7 +65,9 @@ _EVAL_FUNCTION = re.compile(
     r"_?(?:predict|prediction)(?:_step|_loop|_batch|_epoch|s)?$|on_(?:test|predict)_\w+$|test(?:_step|_epoch|_loop)?$|"
     r"_run_sanity_check$|gather_for_metrics$|compute_metrics$|preprocess_logits_for_metrics$"
 )
-_EVAL_FILE = re.compile(r"(?:^|/)(?:val|validate|validation|evaluate|eval|evaluator|evaluation|evaluation_loop|predict|prediction_loop|inference)\.py$")
+_EVAL_FILE = re.compile(
+    r"(?:^|/)(?:val|validate|validation|evaluate|eval|evaluator|evaluation|evaluation_loop|predict|prediction_loop|inference)\.py$"
+)
 
 _GENERATE_FUNCTION = re.compile(
     r"(?:_?generate(?:_\w+)?|_sample|_beam_search|_greedy_search|_contrastive_search|_assisted_decoding|"
@@ -75,7 +81,9 @@ _SAVE_FUNCTION = re.compile(
     r"(?:_?full_|_?sharded_)?optim_state_dict\w*$|consolidate_state_dict$|_zero3_consolidated_\w+$|"
     r"_maybe_full_or_cpu_state_dict$|_save_checkpoint$|_consolidated_16bit_state_dict$|dump_checkpoint$"
 )
-_STATE_DICT_FILE = re.compile(r"fsdp/_state_dict_utils\.py$|distributed/_state_dict_utils\.py$|fsdp/_optim_utils\.py$")
+_STATE_DICT_FILE = re.compile(
+    r"fsdp/_state_dict_utils\.py$|distributed/_state_dict_utils\.py$|fsdp/_optim_utils\.py$"
+)
 
 _LOAD_FUNCTION = re.compile(
     r"(?:from_pretrained|_load_pretrained_model|_load_state_dict_into_\w+|load_state_dict|_load_from_state_dict|"
@@ -88,9 +96,13 @@ _LOAD_USER = re.compile(
     r"_?(?:re)?load(?:_(?!batch|data|dataset|image|audio|sample|text|example|tokenizer|config|yaml|json)\w+)?$|"
     r"restore(?:_\w+)?$|resume(?:_\w+)?$|move_(?:model|weights)\w*$|\w*weights_to_device$"
 )
-_MODULE_FILE = re.compile(r"torch/nn/modules/module\.py$|bitsandbytes/nn/modules\.py$|pipelines/pipeline_utils\.py$|modeling_utils\.py$")
+_MODULE_FILE = re.compile(
+    r"torch/nn/modules/module\.py$|bitsandbytes/nn/modules\.py$|pipelines/pipeline_utils\.py$|modeling_utils\.py$"
+)
 _MODULE_MOVE = re.compile(r"(?:to|cuda|_apply|convert|half|bfloat16|float|type|to_empty|xpu|npu|<lambda>)$")
-_SERIALIZATION_FILE = re.compile(r"torch/serialization\.py$|torch/_weights_only_unpickler\.py$|safetensors/torch\.py$")
+_SERIALIZATION_FILE = re.compile(
+    r"torch/serialization\.py$|torch/_weights_only_unpickler\.py$|safetensors/torch\.py$"
+)
 _SERIALIZATION_SAVE = re.compile(r"_?(?:legacy_)?save\w*$")
 
 _INIT_FILE = re.compile(
@@ -107,7 +119,9 @@ _ENGINE_INIT = re.compile(
     r"(?:__init__|from_engine_args|from_vllm_config|_?initialize_\w+|_?allocate_kv_cache\w*|_init_\w+|"
     r"determine_num_available_blocks|profile_run|capture_model|init_device|init_memory_pool|create_engine)$"
 )
-_INIT_USER = re.compile(r"_?(?:setup|init|initialize|initialise|build|create|construct|prepare|configure|shard)(?:_\w+)?$")
+_INIT_USER = re.compile(
+    r"_?(?:setup|init|initialize|initialise|build|create|construct|prepare|configure|shard)(?:_\w+)?$"
+)
 
 
 def marker_of(frame: Frame) -> Marker | None:
@@ -123,9 +137,9 @@ def marker_of(frame: Frame) -> Marker | None:
 
 
 def _checkpoint(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
-    if file.endswith(("torch/utils/checkpoint.py", "activation_checkpointing/checkpointing.py")) and _RECOMPUTE.match(
-        function
-    ):
+    if file.endswith(
+        ("torch/utils/checkpoint.py", "activation_checkpointing/checkpointing.py")
+    ) and _RECOMPUTE.match(function):
         return Marker(Phase.BACKWARD, recompute=True)
     return None
 
@@ -199,7 +213,12 @@ def _load(file: str, function: str, library: bool, frame: Frame) -> Marker | Non
 def _init(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
     if _INIT_FILE.search(file) and _INIT_FUNCTION.match(function):
         return Marker(Phase.INIT)
-    if file.endswith("torch/cuda/__init__.py") and function in ("set_device", "_lazy_init", "init", "__enter__"):
+    if file.endswith("torch/cuda/__init__.py") and function in (
+        "set_device",
+        "_lazy_init",
+        "init",
+        "__enter__",
+    ):
         return Marker(Phase.INIT, weak=True)
     if _ENGINE_FILE.search(file) and _ENGINE_INIT.match(function):
         return Marker(Phase.INIT)
@@ -244,7 +263,9 @@ _CODE = (
         ),
     ),
 )
-_STATEMENT = re.compile(r"(?:(?:return|await|yield)\s+)?(?:[\w.,\s*\[\]'\"]{1,120}?\s?[+]?=\s?)?(?:await\s+)?([\w.]{1,120})\(")
+_STATEMENT = re.compile(
+    r"(?:(?:return|await|yield)\s+)?(?:[\w.,\s*\[\]'\"]{1,120}?\s?[+]?=\s?)?(?:await\s+)?([\w.]{1,120})\("
+)
 
 
 def marker_of_code(frame: Frame) -> Marker | None:

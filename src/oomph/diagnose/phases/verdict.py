@@ -22,7 +22,9 @@ _COLLECTIVE = re.compile(r"torch[/\\]distributed[/\\]distributed_c10d\.py$")
 _CLONE_WARNING = "Failed to clone() tensor"
 
 
-def phase_of(evidence: Evidence, failure: Failure | None, traceback: Traceback | None, at: Position) -> PhaseVerdict:
+def phase_of(
+    evidence: Evidence, failure: Failure | None, traceback: Traceback | None, at: Position
+) -> PhaseVerdict:
     """The phase in which `failure` happened. `at` is where it was printed."""
     first_step = _first_step(evidence, at, failure.rank if failure else None)
     if failure is not None and _CLONE_WARNING in failure.quote.text:
@@ -66,7 +68,11 @@ def phase_of(evidence: Evidence, failure: Failure | None, traceback: Traceback |
             quote=announced.quote,
             first_step=first_step,
         )
-    why = "the traceback has no frame that belongs to one phase" if traceback else "no traceback of it is in the input"
+    why = (
+        "the traceback has no frame that belongs to one phase"
+        if traceback
+        else "no traceback of it is in the input"
+    )
     return PhaseVerdict(Phase.UNKNOWN, "none", why, first_step=first_step)
 
 
@@ -134,6 +140,7 @@ def _first_step(evidence: Evidence, at: Position, rank: int | None) -> bool | No
     if any(step >= 1 for step in numbered) or (len(steps) >= 3 and not numbered):
         return False
     begun = any(
-        fact.value == "train" and fact.position.line <= at.line for fact in evidence.facts_in(at.document, "phase_line")
+        fact.value == "train" and fact.position.line <= at.line
+        for fact in evidence.facts_in(at.document, "phase_line")
     )
     return True if begun or numbered else None

@@ -30,7 +30,9 @@ class OtherProcess(Rule):
         "up for it (the number alone is never certain: libraries of the process itself count in it)."
     )
     first_action = "Find the process and stop it, or take another card; then run the job again unchanged."
-    verify = "nvidia-smi shows the memory as free before the start, and the unchanged job passes the same point."
+    verify = (
+        "nvidia-smi shows the memory as free before the start, and the unchanged job passes the same point."
+    )
     wrong_advice = (
         "A smaller batch. It may even work, and then hides that part of the card is gone. Also not every listed pid "
         "is a stranger: a lone `Process N` without a `this process` clause is usually the job seen from a container."
@@ -51,13 +53,17 @@ class OtherProcess(Rule):
     def _named(self, case: Case, held: int) -> Match:
         foreign = case.neighbours.of("foreign")
         ledger = case.ledger
-        who = ", ".join(f"process {one.pid} ({format_bytes(one.used_bytes)})" for one in foreign if one.used_bytes)
+        who = ", ".join(
+            f"process {one.pid} ({format_bytes(one.used_bytes)})" for one in foreign if one.used_bytes
+        )
         request = case.request_bytes or 0
         room = held + (ledger.free_bytes or 0)
         capacity = ledger.capacity_bytes or 0
         enough = room >= request
         large = capacity > 0 and held >= 0.1 * capacity
-        says = f"{who} hold {format_bytes(held)} of this card" if len(foreign) > 1 else f"{who} is on this card"
+        says = (
+            f"{who} hold {format_bytes(held)} of this card" if len(foreign) > 1 else f"{who} is on this card"
+        )
         if enough:
             says += f"; without it the {format_bytes(request)} request would have fitted"
         likely = enough and large
@@ -111,14 +117,17 @@ class OtherProcess(Rule):
         unnamed = rest - case.neighbours.total_bytes
         if rest < SMALL_NEIGHBOUR:
             most = rest + ledger.slack_bytes.get("other_processes_bytes", 0)
-            return RuledOut(self.cause, f"this process and free memory leave at most {format_bytes(most)} for all others")
+            return RuledOut(
+                self.cause, f"this process and free memory leave at most {format_bytes(most)} for all others"
+            )
         if unnamed < ORDINARY_OUTSIDE or case.neighbours.others:
             return None
         request = case.request_bytes or 0
         strong = unnamed >= 0.1 * capacity and unnamed + (ledger.free_bytes or 0) >= request
         return Match(
             Certainty.LIKELY if strong else Certainty.POSSIBLE,
-            f"This process has {format_bytes(ledger.process_bytes or 0)} and {format_bytes(ledger.free_bytes or 0)} are "
+            f"This process has {format_bytes(ledger.process_bytes or 0)} and "
+            f"{format_bytes(ledger.free_bytes or 0)} are "
             f"free; the other {format_bytes(unnamed)} of the card belong to processes that the message cannot name "
             "(another container or user).",
             weight=0.84 if strong else 0.5,
@@ -140,7 +149,9 @@ class OtherProcess(Rule):
         if not strangers and rows:
             return None
         held = sum(row.used.bytes for row in strangers if row.used)
-        quotes: tuple[Quote, ...] = tuple(row.quote for row in strangers[:4]) or tuple(r.quote for r in full[:2])
+        quotes: tuple[Quote, ...] = tuple(row.quote for row in strangers[:4]) or tuple(
+            r.quote for r in full[:2]
+        )
         names = ", ".join(f"pid {row.pid} ({row.name})" for row in strangers[:4])
         says = f"nvidia-smi shows {len(full)} GPU(s) at least 85 % full" + (
             f", held by {names}." if names else ", and this job had allocated nothing yet."

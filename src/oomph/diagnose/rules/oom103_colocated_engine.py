@@ -17,7 +17,9 @@ _COLOCATED = re.compile(
     re.IGNORECASE,
 )
 _ENGINE_FILE = re.compile(r"/(?:vllm|sglang)/")
-_TRAINER = re.compile(r"/(?:trl|verl|openrlhf|nemo_rl|transformers/trainer|accelerate|deepspeed)[/.]|[Tt]rainer")
+_TRAINER = re.compile(
+    r"/(?:trl|verl|openrlhf|nemo_rl|transformers/trainer|accelerate|deepspeed)[/.]|[Tt]rainer"
+)
 _TRAINING_SAID = re.compile(r"colocat|GRPO|PPO|RLHF|rollout", re.IGNORECASE)
 _ENGINE_FRAME = re.compile(r"vllm|sglang|cumem|wake_up|kv_cache|KVCache", re.IGNORECASE)
 
@@ -64,7 +66,9 @@ class ColocatedEngine(Rule):
             held = case.neighbours.bytes_of("engine")
             who = ", ".join(str(one.pid) for one in engines)
             return Match(
-                Certainty.CERTAIN if held + (case.ledger.free_bytes or 0) >= (case.request_bytes or 0) else Certainty.LIKELY,
+                Certainty.CERTAIN
+                if held + (case.ledger.free_bytes or 0) >= (case.request_bytes or 0)
+                else Certainty.LIKELY,
                 f"Process {who}, an inference worker of this job, holds {format_bytes(held)} of this card.",
                 weight=0.4,
                 numbers={"engine_bytes": held},
@@ -94,5 +98,7 @@ class ColocatedEngine(Rule):
                 evidence=quotes,
             )
         if said is not None and outside is not None:
-            return RuledOut(self.cause, f"only {format_bytes(outside)} is outside PyTorch, an engine would need more")
+            return RuledOut(
+                self.cause, f"only {format_bytes(outside)} is outside PyTorch, an engine would need more"
+            )
         return None

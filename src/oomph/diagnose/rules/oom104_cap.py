@@ -24,7 +24,9 @@ class CapOrDriverLimit(Rule):
         "the request exceeds it; or free memory is far above the request. A margin of a few hundred MiB proves "
         "nothing: free is read after the failure."
     )
-    first_action = "Remove or raise the cap (set_per_process_memory_fraction); without one, look at the driver or VM."
+    first_action = (
+        "Remove or raise the cap (set_per_process_memory_fraction); without one, look at the driver or VM."
+    )
     verify = "The message no longer prints `allowed`, and torch.cuda.mem_get_info() agrees with the board."
     wrong_advice = "A smaller batch: memory was not what ran out."
     actions = ("remove-cap", "driver-limit")
@@ -52,7 +54,10 @@ class CapOrDriverLimit(Rule):
         capacity = ledger.capacity_bytes
         free = ledger.free_bytes
         if held is not None and held + request < limit - GIB:
-            return RuledOut(self.cause, f"{format_bytes(limit)} are allowed, {format_bytes(held + request)} were asked in all")
+            return RuledOut(
+                self.cause,
+                f"{format_bytes(limit)} are allowed, {format_bytes(held + request)} were asked in all",
+            )
         if free is not None and free < request and capacity is not None and limit >= 0.98 * capacity:
             return RuledOut(self.cause, f"the limit ({format_bytes(limit)}) is the whole card")
         says = f"This process may use {format_bytes(limit)}"
@@ -88,8 +93,13 @@ class CapOrDriverLimit(Rule):
         single = case.failure.vendor == "xpu" and request >= 4 * GIB
         return Match(
             Certainty.LIKELY,
-            f"{format_bytes(free)} of {format_bytes(capacity)} were not in use when {format_bytes(request)} were refused: "
-            + ("a limit on the size of one allocation." if single else "a limit of the driver, the VM or the container."),
+            f"{format_bytes(free)} of {format_bytes(capacity)} were not in use when "
+            f"{format_bytes(request)} were refused: "
+            + (
+                "a limit on the size of one allocation."
+                if single
+                else "a limit of the driver, the VM or the container."
+            ),
             weight=0.95,
             numbers={"free_bytes": free, "request_bytes": request},
             actions=("split-tensor", "driver-limit") if single else ("driver-limit",),

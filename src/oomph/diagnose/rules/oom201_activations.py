@@ -33,7 +33,8 @@ class Activations(Rule):
     )
     verify = "The same step passes; max_memory_allocated() falls by about the share of the batch that was given up."
     wrong_advice = (
-        "A smaller batch when it is already 1, empty_cache(), or blaming the frame: it is where memory ran out, not why."
+        "A smaller batch when it is already 1, empty_cache(), or blaming the frame: it is where memory ran "
+        "out, not why."
     )
     actions = ("micro-batch", "checkpointing", "shorter-sequence")
 
@@ -54,11 +55,18 @@ class Activations(Rule):
                 numbers=numbers,
             )
         if case.phase in (Phase.FORWARD, Phase.BACKWARD):
-            where = "a checkpoint's recompute in backward" if case.phase_verdict.recompute else f"{case.phase}"
+            where = (
+                "a checkpoint's recompute in backward" if case.phase_verdict.recompute else f"{case.phase}"
+            )
             says = f"Memory ran out in {where}"
             if ledger.allocated_bytes is not None:
                 says += f" with {format_bytes(ledger.allocated_bytes)} handed out"
-            return Match(Certainty.LIKELY, says + "; that grows with the micro-batch and the sequence.", weight=0.1, numbers=numbers)
+            return Match(
+                Certainty.LIKELY,
+                says + "; that grows with the micro-batch and the sequence.",
+                weight=0.1,
+                numbers=numbers,
+            )
         if case.phase is Phase.UNKNOWN:
             return Match(
                 Certainty.POSSIBLE,

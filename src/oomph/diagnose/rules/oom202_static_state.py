@@ -13,7 +13,9 @@ from oomph.phases import Phase
 from oomph.units import format_bytes
 
 _BYTES = {"fp32": 4.0, "float32": 4.0, "bf16": 2.0, "fp16": 2.0, "8bit": 1.0, "4bit": 0.55}
-_FSDP_UNIT = re.compile(r"_allgather_params|all_gather|unshard|foreach_all_gather|_all_gather_flat_param|fetch_sub_module")
+_FSDP_UNIT = re.compile(
+    r"_allgather_params|all_gather|unshard|foreach_all_gather|_all_gather_flat_param|fetch_sub_module"
+)
 _SHARDED = ("fsdp", "fsdp2", "deepspeed", "megatron", "tensor_parallel")
 
 
@@ -40,9 +42,16 @@ class StaticState(Rule):
         "A failure while loading or wrapping the model; or parameters times bytes per parameter, from the log's own "
         "figures, come near or above the card; or PyTorch holds more than the card has (Windows shared memory)."
     )
-    first_action = "Check that the dtype or quantization asked for took effect; then lower it, train LoRA, or shard."
-    verify = "torch.cuda.memory_allocated() after loading is what parameters times bytes per parameter predict."
-    wrong_advice = "The batch size before step 1; adding up the memory of several cards (a model does not spread by itself)."
+    first_action = (
+        "Check that the dtype or quantization asked for took effect; then lower it, train LoRA, or shard."
+    )
+    verify = (
+        "torch.cuda.memory_allocated() after loading is what parameters times bytes per parameter predict."
+    )
+    wrong_advice = (
+        "The batch size before step 1; adding up the memory of several cards (a model does not spread by "
+        "itself)."
+    )
     actions = ("quantize-check", "lower-dtype", "lora", "shard-more", "meta-load")
 
     def check(self, case: Case) -> Match | RuledOut | None:
@@ -51,7 +60,8 @@ class StaticState(Rule):
         if case.failure.detail.get("finder"):
             return Match(
                 Certainty.LIKELY,
-                "The batch-size finder went down to nothing: not even batch 1 fits, so the batch is not what is too big.",
+                "The batch-size finder went down to nothing: not even batch 1 fits, so the batch is not "
+                "what is too big.",
                 weight=0.6,
             )
         if case.kind is Kind.DEVICE_OOM_BARE:
@@ -127,7 +137,11 @@ class StaticState(Rule):
 
     def _by_shared_memory(self, case: Case) -> Match | None:
         ledger = case.ledger
-        if not ledger.capacity_bytes or not ledger.allocated_bytes or ledger.allocated_bytes <= ledger.capacity_bytes:
+        if (
+            not ledger.capacity_bytes
+            or not ledger.allocated_bytes
+            or ledger.allocated_bytes <= ledger.capacity_bytes
+        ):
             return None
         return Match(
             Certainty.LIKELY,

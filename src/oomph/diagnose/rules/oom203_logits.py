@@ -18,7 +18,8 @@ _LOSS = re.compile(
 )
 _LOSS_SAID = re.compile(r"cross.?entropy|logits|lm_head", re.IGNORECASE)
 _TOKENS_SAID = re.compile(
-    r"tokens per (?:micro-?batch|device|gpu)\s*[:=]?\s*(\d[\d,]{1,9})|(\d[\d,]{1,9}) tokens (?:per|/) (?:micro-?batch|device|gpu)",
+    r"tokens per (?:micro-?batch|device|gpu)\s*[:=]?\s*(\d[\d,]{1,9})|(\d[\d,]{1,9}) tokens "
+    r"(?:per|/) (?:micro-?batch|device|gpu)",
     re.IGNORECASE,
 )
 _SHAPE = re.compile(r"empty_strided(?:_cuda)?\(\((\d[\d, ]{0,60})\)")
@@ -42,14 +43,22 @@ class LogitsLoss(Rule):
         "bytes by the log's own figures; or generated code allocates a vocabulary-sized tensor of exactly the request."
     )
     first_action = (
-        "A fused or chunked linear cross-entropy, which never makes the whole tensor; then a smaller micro-batch."
+        "A fused or chunked linear cross-entropy, which never makes the whole tensor; then a smaller "
+        "micro-batch."
     )
     verify = "The peak falls by the size of the logits while the batch stays; the loss is the same."
-    wrong_advice = "Only lowering the batch: the logits stay the largest tensor and the next length spike brings it back."
+    wrong_advice = (
+        "Only lowering the batch: the logits stay the largest tensor and the next length spike brings it "
+        "back."
+    )
     actions = ("chunked-loss", "micro-batch", "shorter-sequence")
 
     def check(self, case: Case) -> Match | RuledOut | None:
-        if case.kind is not Kind.DEVICE_OOM or case.phase not in (Phase.FORWARD, Phase.BACKWARD, Phase.UNKNOWN):
+        if case.kind is not Kind.DEVICE_OOM or case.phase not in (
+            Phase.FORWARD,
+            Phase.BACKWARD,
+            Phase.UNKNOWN,
+        ):
             return None
         return self._by_frame(case) or self._by_shape(case) or self._by_arithmetic(case)
 

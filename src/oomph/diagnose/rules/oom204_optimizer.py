@@ -31,7 +31,8 @@ class OptimizerMemory(Rule):
         "`_multi_tensor_*`."
     )
     first_action = (
-        "Temporaries: foreach=False, or fused=True. State: shard it (ZeRO, FSDP), keep it in 8 bits, or offload it."
+        "Temporaries: foreach=False, or fused=True. State: shard it (ZeRO, FSDP), keep it in 8 bits, or "
+        "offload it."
     )
     verify = "The first two optimizer steps pass; memory after the first step is what the states predict."
     wrong_advice = "The batch size: on the first step the states have nothing to do with it."

@@ -17,7 +17,9 @@ _LOADING = re.compile(
     r"restore(?:_\w+)?\b|resume(?:_\w+)?\b"
 )
 _ONTO_GPU = re.compile(r"map_location\s*=\s*['\"]?(?:cuda|hip|xpu|torch\.device\(['\"]cuda)")
-_PRETRAINED = re.compile(r"from_pretrained|_load_pretrained_model|_load_state_dict_into_meta_model|dispatch_model")
+_PRETRAINED = re.compile(
+    r"from_pretrained|_load_pretrained_model|_load_state_dict_into_meta_model|dispatch_model"
+)
 
 
 class ResumeCheckpoint(Rule):
@@ -71,7 +73,8 @@ class ResumeCheckpoint(Rule):
         if onto is not None:
             return Match(
                 Certainty.LIKELY,
-                "It is the first step after a resume, and the checkpoint was loaded onto the GPU (map_location): if the "
+                "It is the first step after a resume, and the checkpoint was loaded onto the GPU "
+                "(map_location): if the "
                 "loaded object is still referenced, it stands beside the model.",
                 weight=0.8,
                 evidence=(onto, resumed.quote, case.failure.quote),

@@ -29,9 +29,13 @@ class CheckpointSaveGather(Rule):
         "whole model beside its shards."
     )
     decisive_evidence = (
-        "Frames of the saving or of a state dict being gathered; or FSDP's warning that it could not clone a tensor."
+        "Frames of the saving or of a state dict being gathered; or FSDP's warning that it could not clone a "
+        "tensor."
     )
-    first_action = "Gather to the CPU on rank 0 only, or write a sharded checkpoint; then check the file that was written."
+    first_action = (
+        "Gather to the CPU on rank 0 only, or write a sharded checkpoint; then check the file that was "
+        "written."
+    )
     verify = "The save passes, and every tensor of the saved file loads with its shape and finite values."
     wrong_advice = (
         "Taking the warning as harmless: where the clone failed, the file may hold wrong or missing tensors."
@@ -46,7 +50,8 @@ class CheckpointSaveGather(Rule):
         if _CLONE in case.failure.quote.text:
             return Match(
                 Certainty.CERTAIN,
-                f"FSDP could not clone {_tensors(len(case.group.prints))} of the state dict for lack of memory and went "
+                f"FSDP could not clone {_tensors(len(case.group.prints))} of the state dict for lack of "
+                f"memory and went "
                 "on: the checkpoint that it wrote may be incomplete.",
                 weight=0.5,
                 numbers=numbers,

@@ -26,19 +26,24 @@ class EvalGeneration(Rule):
     cause = "eval_generation"
     name = "evaluation-does-not-fit"
     means = (
-        "Training fits and evaluation, validation, sampling or a preview does not: it runs with gradients, with a larger "
+        "Training fits and evaluation, validation, sampling or a preview does not: it runs with "
+        "gradients, with a larger "
         "batch, keeps its outputs on the GPU, loads a second model, or grows a KV cache."
     )
     decisive_evidence = "The deepest deciding frame, or the job's own line, is evaluation or generation."
     first_action = (
-        "torch.no_grad() around it and outputs to the CPU as they come; then a smaller evaluation batch or shorter samples."
+        "torch.no_grad() around it and outputs to the CPU as they come; then a smaller evaluation batch or "
+        "shorter samples."
     )
     verify = "Memory during evaluation stays flat from batch to batch, below the training peak."
     wrong_advice = "A smaller training batch: training was not what failed."
     actions = ("no-grad-eval", "eval-batch", "eval-accumulation", "generate-shorter")
 
     def check(self, case: Case) -> Match | RuledOut | None:
-        if case.kind not in (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE) or case.phase not in (Phase.EVAL, Phase.GENERATE):
+        if case.kind not in (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE) or case.phase not in (
+            Phase.EVAL,
+            Phase.GENERATE,
+        ):
             return None
         if case.kind is Kind.DEVICE_OOM_BARE and case.failure.format not in ("F0_thc", "bare_allocator"):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
@@ -28,9 +29,12 @@ class GrowthOverSteps(Rule):
         "list, a cache that is never emptied. The job dies at a step far from the first, whatever the batch."
     )
     decisive_evidence = (
-        "The allocated memory that the job itself prints rises through the run, to the end, at constant shapes."
+        "The allocated memory that the job itself prints rises through the run, to the end, at constant "
+        "shapes."
     )
-    first_action = "Keep numbers instead of tensors: .item() or .detach().cpu() for everything that outlives a step."
+    first_action = (
+        "Keep numbers instead of tensors: .item() or .detach().cpu() for everything that outlives a step."
+    )
     verify = "memory_allocated() printed at the end of each step stays constant after the first few."
     wrong_advice = "empty_cache() every step: what is referenced cannot be freed."
     actions = ("detach-kept", "collect-snapshot")
@@ -67,7 +71,9 @@ class GrowthOverSteps(Rule):
         best: list[MemorySample] = []
         # What is reserved also grows by fragmentation: that is another rule's.
         for what in ("allocated", "used", "max_allocated"):
-            samples = [one for one in case.samples(what) if one.context != "eval" and one.printer != "nvidia-smi"]
+            samples = [
+                one for one in case.samples(what) if one.context != "eval" and one.printer != "nvidia-smi"
+            ]
             if len(samples) > len(best) or (what == "allocated" and len(samples) >= MIN_SAMPLES):
                 best = samples
                 if what == "allocated" and len(samples) >= MIN_SAMPLES:
@@ -77,7 +83,7 @@ class GrowthOverSteps(Rule):
 
 def _share_rising(series: Sequence[MemorySample]) -> float:
     """The share of neighbouring readings that do not fall."""
-    pairs = list(zip(series, series[1:], strict=False))
+    pairs = list(pairwise(series))
     return sum(after.value.bytes >= before.value.bytes for before, after in pairs) / max(1, len(pairs))
 
 

@@ -29,7 +29,9 @@ class CudagraphPool(Rule):
         "`allocated in private pools` is a large share of what is allocated; or, where the message is too old to print "
         "it, a cudagraph or autotune frame while the same job fits without compiling."
     )
-    first_action = 'Compile without graphs (mode="default", or max-autotune-no-cudagraphs), or with fewer shapes.'
+    first_action = (
+        'Compile without graphs (mode="default", or max-autotune-no-cudagraphs), or with fewer shapes.'
+    )
     verify = "The private-pool figure in the message or in memory_stats() is gone or small; the step passes."
     wrong_advice = "Expandable segments, and reading `allocated` as live tensors: the pools count in it."
     actions = ("compile-without-graphs", "fixed-shapes", "micro-batch")

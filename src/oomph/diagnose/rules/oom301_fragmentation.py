@@ -35,7 +35,9 @@ class Fragmentation(Rule):
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (Linux, not WSL2 or Jetson); where it is on or cannot be, "
         "fixed or bucketed shapes, and the largest shape first."
     )
-    verify = "reserved minus allocated at the same step falls, and num_alloc_retries in memory_stats() stays 0."
+    verify = (
+        "reserved minus allocated at the same step falls, and num_alloc_retries in memory_stats() stays 0."
+    )
     wrong_advice = (
         "Repeating a hint that is already set, max_split_size_mb without measuring, and empty_cache(): PyTorch had "
         "freed what it could before it failed."

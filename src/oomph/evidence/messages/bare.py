@@ -10,7 +10,9 @@ from oomph.evidence.messages.pieces import SIZE, is_raised, mention, size_of
 from oomph.evidence.model import Failure, Kind
 
 _BARE = re.compile(rf"(CUDA|HIP|XPU)outofmemory\.?(?!.?Triedtoallocate(?:{SIZE}|more))")
-_THC = re.compile(r"cudaruntimeerror\(2\):outofmemory(?:at|$)|THCudaCheckFAILfile=\S{1,300}?error=2:outofmemory")
+_THC = re.compile(
+    r"cudaruntimeerror\(2\):outofmemory(?:at|$)|THCudaCheckFAILfile=\S{1,300}?error=2:outofmemory"
+)
 _ONE_EB = re.compile(r"(?:CUDA|HIP|XPU)outofmemory\.Triedtoallocatemorethan1EBmemory")
 _PREEMPTIVE = re.compile(
     r"(CUDA|HIP|XPU)outofmemory\.Allocationwaspreemptivelyrejected.{0,200}?Requestedsize:" + SIZE
@@ -46,7 +48,9 @@ def parse(stream: StreamText) -> Iterable[Failure]:
             Kind.DEVICE_OOM_BARE,
             match.start(),
             match.end(),
-            raised=is_raised(stream.before(match.start())) or match.start() == 0 or not stream.before(match.start()),
+            raised=is_raised(stream.before(match.start()))
+            or match.start() == 0
+            or not stream.before(match.start()),
             detail={"allocator": "vllm cumem"} if engine else {},
         )
 

@@ -22,9 +22,15 @@ _CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("process", re.compile(rf"Process(\d{{1,10}})has{SIZE}memoryinuse")),
     ("process_bytes", re.compile(rf"(?:Includingnon-PyTorchmemory,)?thisprocesshas{SIZE}memoryinuse")),
     ("allowed_bytes", re.compile(rf"{SIZE}allowed(?=;|\.|$)")),
-    ("allocated_bytes", re.compile(rf"(?:Oftheallocatedmemory{SIZE}isallocatedbyPyTorch|{SIZE}alreadyallocated)")),
+    (
+        "allocated_bytes",
+        re.compile(rf"(?:Oftheallocatedmemory{SIZE}isallocatedbyPyTorch|{SIZE}alreadyallocated)"),
+    ),
     ("private_pool_bytes", re.compile(rf"with{SIZE}allocatedinprivatepools(?:\(e\.g\.,\w{{2,8}}Graphs\))?")),
-    ("unallocated_bytes", re.compile(rf"(?:and{SIZE}isreservedbyPyTorchbutunallocated|{SIZE}cached(?=\)|$))")),
+    (
+        "unallocated_bytes",
+        re.compile(rf"(?:and{SIZE}isreservedbyPyTorchbutunallocated|{SIZE}cached(?=\)|$))"),
+    ),
     ("reserved_bytes", re.compile(rf"{SIZE}reservedintotal(?:byPyTorch)?")),
     ("", re.compile(rf"{SIZE}currentactive")),
 )

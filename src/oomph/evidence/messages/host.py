@@ -14,9 +14,13 @@ _CPU = re.compile(
     r"(?:DefaultCPUAllocator|CPUAllocator|alloc_cpu\.cpp:\d+\].{0,40}?):?(can'tallocatememory|notenoughmemory):"
     r"youtriedtoallocate(\d{1,19})bytes"
 )
-_SLURM = re.compile(r"Detected(\d{1,6})oom[-_]killevent|task(\d{1,6}):OutOfMemory|slurmstepd:error:Exceeded\w{0,10}memorylimit")
+_SLURM = re.compile(
+    r"Detected(\d{1,6})oom[-_]killevent|task(\d{1,6}):OutOfMemory|slurmstepd:error:Exceeded\w{0,10}memorylimit"
+)
 _RAY = re.compile(r"ray\.exceptions\.OutOfMemoryError|Taskwaskilledduetothenoderunninglowonmemory")
-_KERNEL = re.compile(r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})|oom-kill:constraint=CONSTRAINT_")
+_KERNEL = re.compile(
+    r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})|oom-kill:constraint=CONSTRAINT_"
+)
 _KUBERNETES = re.compile(r"OOMKilled")
 _KUBERNETES_LEAD = re.compile(r"[Rr]eason[\"']?:[\"']?$|[Ss]tatus[\"']?:[\"']?$|\d/\d{1,3}$")
 _NUMPY = re.compile(
@@ -37,7 +41,8 @@ def parse(stream: StreamText) -> Iterable[Failure]:
                 match.start(),
                 match.end(),
                 numbers={"requested_bytes": Amount(int(match[2]))},
-                raised=is_raised(stream.before(match.start())) or "enforcefail" in stream.before(match.start()),
+                raised=is_raised(stream.before(match.start()))
+                or "enforcefail" in stream.before(match.start()),
                 detail={"allocator": "cpu"},
             )
     for match in _SLURM.finditer(text):
@@ -54,11 +59,17 @@ def parse(stream: StreamText) -> Iterable[Failure]:
         if match.start() - last < 300:
             continue
         last = match.start()
-        yield stream.failure("K3_ray_oom", Kind.HOST_OOM, match.start(), match.end(), detail={"sender": "Ray"})
+        yield stream.failure(
+            "K3_ray_oom", Kind.HOST_OOM, match.start(), match.end(), detail={"sender": "Ray"}
+        )
     for match in _KERNEL.finditer(text):
         pid = {"pid": match[1]} if match[1] else {}
         yield stream.failure(
-            "K4_kernel_oomkill", Kind.HOST_OOM, match.start(), match.end(), detail={"sender": "the kernel", **pid}
+            "K4_kernel_oomkill",
+            Kind.HOST_OOM,
+            match.start(),
+            match.end(),
+            detail={"sender": "the kernel", **pid},
         )
     if "OOMKilled" in text:
         yield from _kubernetes(stream)
@@ -89,5 +100,10 @@ def _python(stream: StreamText) -> Iterable[Failure]:
         if not (is_raised(before) or (bare and len(before) <= 1)):
             continue
         yield stream.failure(
-            "P3_python_memoryerror", Kind.HOST_OOM, match.start(), match.end(), raised=True, detail={"allocator": "cpu"}
+            "P3_python_memoryerror",
+            Kind.HOST_OOM,
+            match.start(),
+            match.end(),
+            raised=True,
+            detail={"allocator": "cpu"},
         )

@@ -39,7 +39,11 @@ def parse(stream: StreamText) -> Iterable[Failure]:
         return
     for match in _WORKER.finditer(text):
         yield stream.failure(
-            "K1_sigkill", Kind.KILLED, match.start(), match.end(), detail={"pid": match[1], "who": "DataLoader worker"}
+            "K1_sigkill",
+            Kind.KILLED,
+            match.start(),
+            match.end(),
+            detail={"pid": match[1], "who": "DataLoader worker"},
         )
     for match in _SHELL.finditer(text):
         yield stream.failure("K1_sigkill", Kind.KILLED, match.start(), match.end(), detail={"pid": match[1]})

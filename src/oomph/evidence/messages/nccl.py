@@ -20,11 +20,18 @@ def parse(stream: StreamText) -> Iterable[Failure]:
     if "failure" not in stream.text and "Failedto" not in stream.text:
         return
     for match in _OOM.finditer(stream.text):
-        yield stream.failure("N1_nccl_warn", Kind.NCCL_OOM, match.start(), match.end(), vendor=_vendor(match[0]))
+        yield stream.failure(
+            "N1_nccl_warn", Kind.NCCL_OOM, match.start(), match.end(), vendor=_vendor(match[0])
+        )
     for match in _CALLOC.finditer(stream.text):
         numbers = {"requested_bytes": Amount(int(match[1]))} if match[1] else {}
         yield stream.failure(
-            "N1_nccl_warn", Kind.NCCL_OOM, match.start(), match.end(), vendor=_vendor(match[0]), numbers=numbers
+            "N1_nccl_warn",
+            Kind.NCCL_OOM,
+            match.start(),
+            match.end(),
+            vendor=_vendor(match[0]),
+            numbers=numbers,
         )
 
 

@@ -17,7 +17,9 @@ _BUS = re.compile(
     r"unabletoopensharedmemoryobject<?/?[\w./-]{0,80}>?inread-writemode|"
     r"Nospaceleftondevice.{0,60}?/dev/shm|/dev/shm/\S{0,80}?:?Nospaceleftondevice"
 )
-_BITSANDBYTES = re.compile(r"Error(outofmemory|operationnotsupported)atline(\d{1,6})infile(\S{0,200}?pythonInterface\.\w{1,4})")
+_BITSANDBYTES = re.compile(
+    r"Error(outofmemory|operationnotsupported)atline(\d{1,6})infile(\S{0,200}?pythonInterface\.\w{1,4})"
+)
 _TRITON = re.compile(r"OutOfResources:outofresource:(\w+),Required:(\d{1,12}),Hardwarelimit:(\d{1,12})")
 _FINDER = re.compile(r"Noexecutablebatchsizefound,reachedzero")
 
@@ -32,7 +34,12 @@ def parse(stream: StreamText) -> Iterable[Failure]:
                 continue
             detail = {"pid": match[1]} if match[1] else {}
             yield stream.failure(
-                "S1_shm_bus_error", Kind.SHM, match.start(), match.end(), raised=is_raised(before), detail=detail
+                "S1_shm_bus_error",
+                Kind.SHM,
+                match.start(),
+                match.end(),
+                raised=is_raised(before),
+                detail=detail,
             )
     if "pythonInterface" in text:
         for match in _BITSANDBYTES.finditer(text):
@@ -60,5 +67,10 @@ def parse(stream: StreamText) -> Iterable[Failure]:
         if not is_raised(before):
             continue
         yield stream.failure(
-            "none_frame_only", Kind.DEVICE_OOM_BARE, match.start(), match.end(), raised=True, detail={"finder": "accelerate"}
+            "none_frame_only",
+            Kind.DEVICE_OOM_BARE,
+            match.start(),
+            match.end(),
+            raised=True,
+            detail={"finder": "accelerate"},
         )

@@ -10,7 +10,9 @@ from oomph.units import Amount, amount
 SIZE = r"(\d[\d,]{0,15}(?:\.\d{1,4})?)(bytes|[KMGT]i?B)"
 
 #: The class name before a message: "torch.OutOfMemoryError:", "RuntimeError:", pytest's "E".
-_RAISED = re.compile(r"(?:^|[^\w.])(?:E(?=[a-z]|[A-Z]\w*Error))?(?:[\w.]*\.)?\w*(?:Error|Exception):(?:Error:)?$")
+_RAISED = re.compile(
+    r"(?:^|[^\w.])(?:E(?=[a-z]|[A-Z]\w*Error))?(?:[\w.]*\.)?\w*(?:Error|Exception):(?:Error:)?$"
+)
 _PROSE = re.compile(
     r"e\.g\.|example|ifyousee|ifyouget|incase|suchas|whenyou|raise|assert|print\(|match=|f['\"]|"
     r"docs?:|README|hint:|tip:|note:|fixes|closes|means|typical|simulated|prints?[`'\"]|::test\w*\[|^#+[A-Za-z]",

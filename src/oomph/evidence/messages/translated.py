@@ -46,7 +46,10 @@ def _read(stream: StreamText, index: int, compact: str) -> Failure | None:
     if request is None or first is None or second is None or compact.isascii():
         return None
     capacity, free = (first, second) if first.bytes >= second.bytes else (second, first)
-    if abs(request.bytes + free.bytes - capacity.bytes) <= request.slack_bytes + free.slack_bytes + capacity.slack_bytes:
+    if (
+        abs(request.bytes + free.bytes - capacity.bytes)
+        <= request.slack_bytes + free.slack_bytes + capacity.slack_bytes
+    ):
         return None  # used and free of a status line, not a request
     if not (matches[0].start() < gpu.start() < matches[1].start()) or request.bytes > 8 * capacity.bytes:
         return None

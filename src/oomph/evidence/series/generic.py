@@ -90,7 +90,9 @@ class _Line:
     @property
     def bare(self) -> bool:
         """Are allocated and reserved both named, or is there nothing but names and figures?"""
-        if "alloc" in self.lower and any(word in self.lower for word in ("reserved", "resv", "rsvd", "cached")):
+        if "alloc" in self.lower and any(
+            word in self.lower for word in ("reserved", "resv", "rsvd", "cached")
+        ):
             return True
         return self.figures <= 4 and all(word in _PLAIN_WORDS for word in _WORD.findall(self.lower))
 

@@ -12,8 +12,12 @@ _HEADER = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
     r"^\s*[|│]?\s*(?:E\s{1,10})?((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,80})(?::\s?(.*))?$", re.DOTALL
 )
-_NAMED = re.compile(r"(?:Error|Exception|Interrupt|Exit|Iteration|Failed|Failure|Resources|Timeout|Warning|Killed|Abort)\w*$")
-_BROKEN = re.compile(r'^[\s|│+]*File "[^"]{0,1000}(?:",?(?: (?:l(?:i(?:n(?:e(?: (?:\d{1,9},?(?: (?:in?)?)?)?)?)?)?)?)?)?)?\s*$')
+_NAMED = re.compile(
+    r"(?:Error|Exception|Interrupt|Exit|Iteration|Failed|Failure|Resources|Timeout|Warning|Killed|Abort)\w*$"
+)
+_BROKEN = re.compile(
+    r'^[\s|│+]*File "[^"]{0,1000}(?:",?(?: (?:l(?:i(?:n(?:e(?: (?:\d{1,9},?(?: (?:in?)?)?)?)?)?)?)?)?)?)?\s*$'
+)
 #: So many lines of something else may stand inside a traceback (progress bars, other writers) before it is given up.
 _PATIENCE = 30
 
@@ -90,7 +94,12 @@ class StreamTraces:
 
     def _header(self, index: int, text: str) -> None:
         current = self._open
-        if current is not None and current.style == "python" and index - current.start <= 6 and not current.name:
+        if (
+            current is not None
+            and current.style == "python"
+            and index - current.start <= 6
+            and not current.name
+        ):
             current.copies += 1
             return
         self._close("", "", index)
@@ -150,7 +159,8 @@ class StreamTraces:
         self.found.append(
             Traceback(
                 frames=tuple(
-                    Frame(f.file, f.line, f.function, f.code, f.span, Position(number, f.index)) for f in current.frames
+                    Frame(f.file, f.line, f.function, f.code, f.span, Position(number, f.index))
+                    for f in current.frames
                 ),
                 exception=name or current.name,
                 message=message,
