@@ -46,12 +46,12 @@ class Claims:
 def claims_of(diagnosis: Diagnosis) -> Claims:
     """Reads the claims off a diagnosis.
 
-    The phase is the incident's; where nothing failed for lack of memory, the best finding's, if there is one. The rank
-    is the incident's, or the one that the diagnosis names as the first to fail.
+    The phase is the incident's; where nothing failed for lack of memory, that of the error which ended the job. The
+    rank is the incident's, or the one that the diagnosis names as the first to fail.
     """
     incident = diagnosis.incident
-    top = diagnosis.findings[0] if diagnosis.findings else None
-    phase = incident.phase.phase if incident else (top.phase if top else "unknown")
+    verdict = incident.phase if incident else diagnosis.phase
+    phase = verdict.phase if verdict else "unknown"
     rank = incident.rank if incident else None
     return Claims(
         outcome=diagnosis.outcome.value,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from oomph.diagnose.model import Incident, RankVerdict
+from oomph.diagnose.others import WATCHDOG, others
 from oomph.evidence.model import Evidence
 from oomph.units import GIB, format_bytes
 
@@ -14,7 +15,6 @@ _LOST_PEER = re.compile(
     r"Broken pipe|NCCL communicator was aborted|remote process exited|DistBackendError|store.*Connection",
     re.IGNORECASE,
 )
-_WATCHDOG = re.compile(r"Watchdog caught collective operation timeout|collective operation timeout")
 
 
 def rank_verdict(evidence: Evidence, incidents: Sequence[Incident], chosen: Incident | None) -> RankVerdict:
@@ -26,10 +26,23 @@ def rank_verdict(evidence: Evidence, incidents: Sequence[Incident], chosen: Inci
         if rank is not None and rank not in failed:
             failed.append(rank)
     if chosen is None:
-        return RankVerdict(None, "no memory failure", ())
+        return _not_of_memory(evidence)
     first, how = _first(evidence, own, chosen)
     consequences = _consequences(evidence, set(failed))
     return RankVerdict(first, how, tuple(failed), consequences, tuple(_notes(own)))
+
+
+def _not_of_memory(evidence: Evidence) -> RankVerdict:
+    """Without a memory failure: the rank that the launcher, or the first traceback, names."""
+    for found in evidence.exits:
+        if found.root and found.rank is not None and found.code not in (0, None):
+            return RankVerdict(
+                found.rank, "no memory failure; the launcher's table names it as the first to fail", ()
+            )
+    for one in others(evidence):
+        if one.rank is not None:
+            return RankVerdict(one.rank, "no memory failure; the first error in the input is its own", ())
+    return RankVerdict(None, "no memory failure", ())
 
 
 def _first(evidence: Evidence, own: Sequence[Incident], chosen: Incident) -> tuple[int | None, str]:
@@ -71,7 +84,7 @@ def _consequences(evidence: Evidence, failed: set[int]) -> dict[int, str]:
         for line in document.lines:
             if line.rank is None or line.rank in failed or line.rank in out:
                 continue
-            if "Watchdog" in line.text and _WATCHDOG.search(line.text):
+            if "Watchdog" in line.text and WATCHDOG.search(line.text):
                 out[line.rank] = "waited for a collective until its watchdog gave up"
             elif "onnection" in line.text and _LOST_PEER.search(line.text):
                 out[line.rank] = "lost its connection to a rank that had died"
