@@ -15,6 +15,7 @@ _DIALECTS: tuple[tuple[str, str], ...] = (
     ("torchtune", "torchtune"),
     ("torchtitan", "torchtitan"),
     ("megatron", "megatron"),
+    ("colossalai", "colossalai"),
     ("nemo", "megatron"),
     ("ultralytics", "ultralytics"),
     ("mmengine", "mmengine"),

@@ -58,11 +58,19 @@ class EvalGeneration(Rule):
         if case.frame_matching(_SECOND_MODEL, innermost=4) is not None:
             says = f"Evaluation loads a second model onto the GPU{asked} beside the one that trains."
             actions = ("no-grad-eval", "eval-batch")
-        elif case.frame_matching(_COLLECT, innermost=4) is not None:
+        elif self._collects(case):
             says = f"Evaluation collects its outputs on the GPU{asked} until the end."
             actions = ("eval-accumulation", "no-grad-eval", "eval-batch")
         grew = self._growth(case)
         return Match(Certainty.LIKELY, says + grew, weight=0.75, numbers=numbers, actions=actions)
+
+    def _collects(self, case: Case) -> bool:
+        """Whether the request came from keeping outputs. A torch.cat inside a model's forward keeps nothing."""
+        if case.phase is not Phase.EVAL or case.frame_matching(_COLLECT, innermost=4) is None:
+            return False
+        return not any(
+            frame.function == "forward" and "torchmetrics" not in frame.file for frame in case.frames
+        )
 
     def _growth(self, case: Case) -> str:
         samples = [one for one in case.samples("allocated", "reserved", "used") if one.context == "eval"]

@@ -16,6 +16,7 @@ _SETTINGS = {
     "torchtune": "tune run --nproc_per_node <gpus> full_finetune_distributed --config <config>",
     "torchtitan": "--parallelism.data_parallel_shard_degree -1",
     "megatron": "--tensor-model-parallel-size <twice of now>",
+    "colossalai": "from colossalai.booster.plugin import GeminiPlugin\n\nplugin = GeminiPlugin()   # ZeRO-3",
     "lightning": 'Trainer(..., strategy="fsdp")',
     "deepspeed": '"zero_optimization": {"stage": 3}',
     "accelerate": "accelerate config   # choose FSDP, full shard",

@@ -13,6 +13,7 @@ _SETTINGS = {
     "deepspeed": '"zero_optimization": {"stage": 1}',
     "transformers": 'deepspeed="zero1.json",   # with {"zero_optimization": {"stage": 1}, ...}',
     "axolotl": "deepspeed: deepspeed_configs/zero1.json",
+    "colossalai": "from colossalai.booster.plugin import LowLevelZeroPlugin\n\nplugin = LowLevelZeroPlugin(stage=1)",
     "lightning": 'Trainer(..., strategy="deepspeed_stage_2")',
     "megatron": "--use-distributed-optimizer",
     "torchtune": "tune run --nproc_per_node <gpus> full_finetune_distributed --config <config>",
@@ -23,6 +24,10 @@ _PLAIN = (
 )
 
 _ZERO_OFFLOAD = '"zero_optimization": {"offload_optimizer": {"device": "cpu"}}'
+_COLOSSALAI_OFFLOAD = (
+    "from colossalai.booster.plugin import LowLevelZeroPlugin\n\n"
+    "plugin = LowLevelZeroPlugin(stage=2, cpu_offload=True)"
+)
 _FSDP_OFFLOAD = (
     "from torch.distributed.fsdp import CPUOffloadPolicy\n\nfully_shard(model, "
     "offload_policy=CPUOffloadPolicy())   # parameters go with the states"
@@ -83,13 +88,20 @@ class ShardOptimizer(Action):
             " Offloaded, each rank's share lies in host memory (12 bytes per parameter: fp32 weights and "
             "two states) and the step runs on the CPU, which is slower."
         )
-        zero = setup.zero_stage is not None or "deepspeed" in setup.frameworks
         return self.make(
             text,
-            _ZERO_OFFLOAD if zero else _FSDP_OFFLOAD,
+            _offload_setting(setup),
             title="Offload the sharded optimizer states to the CPU",
             frees_bytes=states,
             outcomes=(
                 ("If host memory runs out instead", "shard over more GPUs, or keep the states in 8 bits"),
             ),
         )
+
+
+def _offload_setting(setup: Setup) -> str:
+    """What the job that shards its states is set up with: ColossalAI's plugin, DeepSpeed's config or FSDP's policy."""
+    if setup.dialect == "colossalai":
+        return _COLOSSALAI_OFFLOAD
+    zero = setup.zero_stage is not None or "deepspeed" in setup.frameworks
+    return _ZERO_OFFLOAD if zero else _FSDP_OFFLOAD
