@@ -52,6 +52,12 @@ def compare(
     return compare_diagnoses(os.fspath(path_a), a, os.fspath(path_b), b)
 
 
+def _rank_of(one: Diagnosis) -> int | None:
+    """The rank that wrote an input of one file; None where several did, or no prefix says."""
+    ranks = {document.rank for document in one.evidence.documents}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
 def are_two_runs(a: Diagnosis, b: Diagnosis) -> bool:
     """True when two inputs look like two runs of one job rather than two ranks, or the two streams, of one run.
 
@@ -61,8 +67,8 @@ def are_two_runs(a: Diagnosis, b: Diagnosis) -> bool:
         return False
     if a.ranks.first is not None and b.ranks.first is not None and a.ranks.first != b.ranks.first:
         return False
-    documents = (*a.evidence.documents, *b.evidence.documents)
-    if any(document.rank is not None for document in documents):
+    rank_a, rank_b = _rank_of(a), _rank_of(b)
+    if rank_a != rank_b:
         return False
     same = a.incident.failure.numbers == b.incident.failure.numbers and bool(a.incident.failure.numbers)
     return not (same and a.incident.failure.quote.text == b.incident.failure.quote.text)

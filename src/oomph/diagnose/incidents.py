@@ -7,8 +7,12 @@ an error.json. Equal numbers on the same device within one stretch of the log ar
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
+from oomph.diagnose.lookup import Exits, Progress, Tracebacks
 from oomph.evidence.model import Evidence, Failure, Kind, Position, Traceback
 
 #: Words of programs that catch an OOM and say so before the message.
@@ -23,20 +27,29 @@ _WENT_ON = 3
 _BARE = (Kind.DEVICE_OOM_BARE, Kind.NCCL_OOM, Kind.KILLED, Kind.SHM, Kind.DISGUISED, Kind.HOST_OOM)
 
 
+#: So many of the last groups are compared with a print in every respect; older ones only with its equal.
+_LOOK_BACK = 64
+
+
 @dataclass
 class Group:
-    """The prints of one failure, first print first."""
+    """The prints of one failure, first print first. Prints are only ever added at the end."""
 
     prints: list[Failure] = field(default_factory=list)
     traceback: Traceback | None = None
     rank: int | None = None
+    _lead: Failure | None = field(default=None, repr=False)
+    _judged: int = field(default=0, repr=False)
 
     @property
     def lead(self) -> Failure:
         """The print with the most numbers; of equals the first."""
-        return max(
-            self.prints, key=lambda failure: (len(failure.numbers), failure.raised, not failure.truncated)
-        )
+        if self._judged < len(self.prints):  # each print is looked at once: there may be thousands
+            new = self.prints[self._judged :]
+            self._lead = max(new if self._lead is None else [self._lead, *new], key=_worth)
+            self._judged = len(self.prints)
+        assert self._lead is not None
+        return self._lead
 
     @property
     def start(self) -> Position:
@@ -54,6 +67,10 @@ class Group:
         return any(_CAUGHT.search(_lead_in(failure)) for failure in self.prints)
 
 
+def _worth(failure: Failure) -> tuple[int, bool, bool]:
+    return len(failure.numbers), failure.raised, not failure.truncated
+
+
 def _lead_in(failure: Failure) -> str:
     text = failure.quote.text
     at = text.find("out of memory")
@@ -63,17 +80,43 @@ def _lead_in(failure: Failure) -> str:
 def group(evidence: Evidence) -> list[Group]:
     """All failures as groups in input order, each with its traceback and rank where known."""
     groups: list[Group] = []
+    equals: dict[tuple[object, ...], Group] = {}
     for failure in evidence.failures:
-        for known in reversed(groups):
-            if _same(evidence, known, failure):
-                known.prints.append(failure)
-                break
-        else:
-            groups.append(Group([failure]))
+        known = next(
+            (one for one in _candidates(groups, equals, failure) if _same(evidence, one, failure)), None
+        )
+        if known is None:
+            known = Group()
+            groups.append(known)
+        known.prints.append(failure)
+        equals.update(dict.fromkeys(_names(failure), known))
     for one in groups:
         one.traceback = _traceback(evidence, one)
         one.rank = _rank(evidence, one)
     return groups
+
+
+def _candidates(
+    groups: list[Group], equals: dict[tuple[object, ...], Group], failure: Failure
+) -> Iterator[Group]:
+    """The groups that `failure` may belong to, latest first, then older ones with an equal print."""
+    yield from islice(reversed(groups), _LOOK_BACK)
+    if len(groups) > _LOOK_BACK:
+        for name in _names(failure):
+            if name in equals:
+                yield equals[name]
+
+
+def _names(failure: Failure) -> Iterator[tuple[object, ...]]:
+    """Under which names an older group is found again: its figures (with and without the rank), or the pid."""
+    if failure.kind is Kind.DEVICE_OOM and failure.numbers:
+        figures = tuple(sorted(failure.numbers.items(), key=lambda item: item[0]))
+        yield (failure.rank, *figures)
+        yield ("any", *figures)
+    elif failure.kind is Kind.KILLED:
+        if "pid" in failure.detail:
+            yield "pid", failure.detail["pid"]
+        yield "killed", failure.rank
 
 
 def _same(evidence: Evidence, known: Group, failure: Failure) -> bool:
@@ -112,14 +155,10 @@ def _progress_between(evidence: Evidence, known: Group, failure: Failure) -> boo
     last = known.prints[-1]
     if last.position.document != failure.position.document:
         return False
-    low, high = last.end.line, failure.position.line
-    count = 0
-    for fact in evidence.facts_in(failure.position.document, "progress"):
-        if low < fact.position.line < high:
-            count += 1
-            if count >= _WENT_ON:
-                return not _TABLE.match(evidence.documents[failure.position.document].lines[high].text)
-    return False
+    document, low, high = failure.position.document, last.end.line, failure.position.line
+    if evidence.derived(Progress).between(document, low, high) < _WENT_ON:
+        return False
+    return not _TABLE.match(evidence.documents[document].lines[high].text)
 
 
 def _bare_copy(known: Group, failure: Failure) -> bool:
@@ -144,28 +183,19 @@ def _same_pid(a: Failure, b: Failure) -> bool:
 
 def _traceback(evidence: Evidence, one: Group) -> Traceback | None:
     """The traceback that ends in the failure; else the one right behind or before it that tells of it."""
+    tracebacks = evidence.derived(Tracebacks)
     for failure in one.prints:
-        inside = [
-            traceback
-            for traceback in evidence.tracebacks
-            if traceback.stream == failure.stream
-            and traceback.start.document == failure.position.document
-            and traceback.start.line <= failure.position.line <= traceback.end.line
-        ]
+        inside = tracebacks.around(failure.position, failure.stream)
         if inside:
             return max(inside, key=lambda traceback: (bool(traceback.frames), len(traceback.frames)))
     lead = one.prints[0]
-    for traceback in evidence.tracebacks:
-        if traceback.stream != lead.stream or traceback.start.document != lead.position.document:
-            continue
-        if _tells_of(traceback, one) and 0 < traceback.start.line - lead.position.line <= 60:
-            return traceback
-        if _tells_of(traceback, one) and 0 < lead.position.line - traceback.end.line <= 6:
+    for traceback in tracebacks.near(lead.position, lead.stream, before=6, behind=60):
+        if _tells_of(traceback, one):
             return traceback
     if lead.kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE):
-        for traceback in evidence.tracebacks:
-            if _tells_of(traceback, one) and traceback.start >= lead.position:
-                return traceback
+        told = evidence.derived(_Telling).by_kind.get(one.lead.kind, [])
+        at = bisect_left(told, lead.position, key=lambda traceback: traceback.start)
+        return next((traceback for traceback in told[at : at + 1] if _tells_of(traceback, one)), None)
     return None
 
 
@@ -177,11 +207,27 @@ _TELLS = {
 }
 
 
-def _tells_of(traceback: Traceback, one: Group) -> bool:
-    pattern = _TELLS.get(one.lead.kind)
+class _Telling:
+    """The tracebacks that tell of a kind of failure, in input order."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.by_kind: dict[Kind, list[Traceback]] = {
+            kind: [traceback for traceback in evidence.tracebacks if _tells_of_kind(traceback, kind)]
+            for kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE, Kind.DEVICE_OOM)
+        }
+
+
+def _tells_of_kind(traceback: Traceback, kind: Kind) -> bool:
+    pattern = _TELLS.get(kind)
     if pattern is not None:
         return pattern.search(traceback.message) is not None
-    return "out of memory" in traceback.message and one.lead.kind is Kind.DEVICE_OOM and not one.lead.raised
+    return kind is Kind.DEVICE_OOM and "out of memory" in traceback.message
+
+
+def _tells_of(traceback: Traceback, one: Group) -> bool:
+    if one.lead.kind is Kind.DEVICE_OOM and one.lead.raised:
+        return False
+    return _tells_of_kind(traceback, one.lead.kind)
 
 
 def _rank(evidence: Evidence, one: Group) -> int | None:
@@ -192,7 +238,5 @@ def _rank(evidence: Evidence, one: Group) -> int | None:
     if one.traceback is not None and one.traceback.rank is not None:
         return one.traceback.rank
     pids = {failure.detail["pid"] for failure in one.prints if "pid" in failure.detail}
-    for found in evidence.exits:
-        if found.rank is not None and found.pid is not None and str(found.pid) in pids:
-            return found.rank
-    return None
+    known = evidence.derived(Exits).ranks_by_pid
+    return min((known[pid] for pid in pids if pid in known), default=(0, None))[1]

@@ -6,12 +6,15 @@ of the file. Every fact carries its quote.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import TypeVar, cast
 
 from oomph.units import Amount
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -308,6 +311,17 @@ class Evidence:
             }
             for name, by in index.items()
         }
+
+    @cached_property
+    def _derived(self) -> dict[object, object]:
+        return {}
+
+    def derived(self, make: Callable[[Evidence], T]) -> T:
+        """What `make` builds from this evidence, built once: indexes, so that many failures in a long log do not each
+        cost a walk over all of it. `make` has to be a function or class of a module (it is the key)."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return cast("T", self._derived[make])
 
     def fact(self, name: str) -> Fact | None:
         """The last fact of this name, or None."""

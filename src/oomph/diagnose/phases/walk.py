@@ -7,7 +7,7 @@ backward, a closure's forward inside `optimizer.step` is forward, weights that m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oomph.diagnose.phases.markers import Marker, marker_of, marker_of_code, marker_of_statement
 from oomph.evidence.model import Frame
@@ -52,8 +52,10 @@ def decide(frames: Sequence[Frame]) -> Decision | None:
             standing, weak = _take(frame, marker), marker.weak
             continue
         if marker.phase is standing.phase:
-            if marker.recompute and not standing.recompute:
-                standing = _take(frame, marker)
+            if (marker.recompute and not standing.recompute) or (
+                _plumbing(standing.frame) and not _plumbing(frame)
+            ):
+                standing = replace(_take(frame, marker), recompute=marker.recompute or standing.recompute)
             continue
         if marker.weak or _holds(standing, marker, frame):
             continue
@@ -67,6 +69,11 @@ def decide(frames: Sequence[Frame]) -> Decision | None:
 
 def _take(frame: Frame, marker: Marker) -> Decision:
     return Decision(marker.phase, frame, recompute=marker.recompute)
+
+
+def _plumbing(frame: Frame) -> bool:
+    """`_wrapped_call_impl` proves a forward as well as the module that it calls, but names none."""
+    return frame.function in ("_wrapped_call_impl", "_call_impl")
 
 
 def _holds(standing: Decision, marker: Marker, frame: Frame) -> bool:
