@@ -21,7 +21,7 @@ from oomph.diagnose.phases.verdict import phase_of
 from oomph.diagnose.ranks import rank_verdict
 from oomph.diagnose.rules import all_rules
 from oomph.diagnose.summary import summary_of
-from oomph.diagnose.survival import DEVICE_KINDS, status_of
+from oomph.diagnose.survival import DEVICE_KINDS, first_cause, status_of
 from oomph.evidence.model import Evidence, Kind
 from oomph.phases import Phase
 
@@ -65,10 +65,11 @@ def diagnose(
     rank's failure is explained if it has one.
     """
     groups = group(evidence)
+    cause = first_cause(groups)
     judged: list[tuple[Group, str, str]] = []
     dropped: list[str] = []
     for one in groups:
-        status, why = status_of(evidence, one, groups)
+        status, why = status_of(evidence, one, cause)
         if status == "dropped":
             dropped.append(f"{one.lead.quote.source}:{one.lead.quote.line}: {why}")
         else:

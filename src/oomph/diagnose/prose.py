@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Iterator
 
 from oomph.diagnose.incidents import Group
 from oomph.evidence.model import Document, Evidence
@@ -23,7 +25,7 @@ _AUTHOR = re.compile(r"^Author: ")
 def talked_about(evidence: Evidence, one: Group) -> str:
     """Why the texts of this group are no failure ("" when nothing says so). A traceback of its own always counts."""
     document = evidence.documents[one.start.document]
-    if _tests_passed(document, one.start.line):
+    if evidence.derived(_Sessions).passed(one.start.document, one.start.line):
         return "it is printed inside a test session that passed"
     if one.traceback is not None and one.traceback.frames:
         return ""
@@ -34,16 +36,32 @@ def talked_about(evidence: Evidence, one: Group) -> str:
     return ""
 
 
-def _tests_passed(document: Document, at: int) -> bool:
-    for index in range(at, len(document.lines)):
-        text = document.lines[index].text.strip()
+class _Sessions:
+    """Where test sessions end, and whether all tests passed, in the documents that hold failure texts."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._ends: dict[int, list[tuple[int, bool]]] = {}
+        for number in {failure.position.document for failure in evidence.failures}:
+            self._ends[number] = list(_session_ends(evidence.documents[number]))
+
+    def passed(self, document: int, at: int) -> bool:
+        """True when the first session that ends at or behind line `at` passed."""
+        ends = self._ends.get(document, [])
+        index = bisect_left(ends, (at, False))
+        return index < len(ends) and ends[index][1]
+
+
+def _session_ends(document: Document) -> Iterator[tuple[int, bool]]:
+    for index, line in enumerate(document.lines):
+        if "==" not in line.text and "OK" not in line.text:
+            continue
+        text = line.text.strip()
         if text[:2] == "==" and _PASSED.match(text):
-            return _FAILED.search(text) is None
-        if text == "OK" or (text.startswith("OK (") and _UNITTEST_OK.match(text)):
+            yield index, _FAILED.search(text) is None
+        elif text == "OK" or (text.startswith("OK (") and _UNITTEST_OK.match(text)):
             before = document.lines[max(0, index - 4) : index]
             if any(_RAN.match(line.text) for line in before):
-                return True
-    return False
+                yield index, True
 
 
 def _commit_text(document: Document, at: int) -> bool:

@@ -7,9 +7,11 @@ Progress after a failure counts only when it is the same writer's and goes beyon
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from oomph.diagnose.incidents import Group
+from oomph.diagnose.lookup import Exits, Progress, Tracebacks, line_of, step_of
 from oomph.diagnose.prose import talked_about
 from oomph.evidence.model import Evidence, Fact, Kind
 
@@ -21,12 +23,16 @@ ENOUGH_STEPS_SHARED = 25
 DEVICE_KINDS = frozenset(
     {Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE, Kind.DISGUISED, Kind.NCCL_OOM, Kind.MANAGED_OOM, Kind.UNIFIED_OOM}
 )
-_LAUNCHER = re.compile(r"ChildFailedError|CalledProcessError|SystemExit|ProcessRaisedException")
 _ASSERT = re.compile(r"device-side assert|Assertion `|CUDA_ERROR_ASSERT|illegal memory access")
 
 
-def status_of(evidence: Evidence, one: Group, groups: Sequence[Group]) -> tuple[str, str]:
-    """("fatal" | "caught" | "consequence" | "dropped", why), the reason as one sentence."""
+#: Progress lines are looked at for every failure: so many in all, and so many for each at least.
+_LOOKS, _LEAST_LOOKS = 500_000, 200
+
+
+def status_of(evidence: Evidence, one: Group, cause: Group | None) -> tuple[str, str]:
+    """("fatal" | "caught" | "consequence" | "dropped", why), the reason as one sentence. `cause` is what
+    `first_cause` says about all groups."""
     lead = one.lead
     if lead.kind is Kind.DISGUISED and _assert_before(evidence, one):
         return "dropped", "a device-side assert came before it: the context was already broken"
@@ -41,11 +47,10 @@ def status_of(evidence: Evidence, one: Group, groups: Sequence[Group]) -> tuple[
     if one.announced_as_caught:
         return "caught", "the program says that it caught it; the input does not show what came after"
     if lead.kind is Kind.KILLED:
-        first = _earlier_cause(one, groups)
-        if first is not None:
+        if cause is not None:
             return (
                 "consequence",
-                f"the process was killed after another failure (line {first.lead.quote.line})",
+                f"the process was killed after another failure (line {cause.lead.quote.line})",
             )
     if lead.kind is Kind.SHM or lead.kind is Kind.HOST_OOM:
         return "fatal", "the error names host memory"
@@ -59,33 +64,44 @@ def lives_on(evidence: Evidence, one: Group) -> tuple[bool, str]:
     reached = _step_before(evidence, one)
     count = 0
     last: Fact | None = None
-    for fact in evidence.facts_in(end.document, "success"):
-        if fact.position.line > end.line and not _fails_after(evidence, fact):
-            return True, f"the job ended well afterwards (line {fact.quote.line}: {fact.quote.text[:80]})"
-    for fact in evidence.facts_in(end.document, "progress"):
-        if fact.position.line > end.line and _same_writer(evidence, one, fact) and _beyond(fact, reached):
+    # Success counts only where no process is said to have failed behind it.
+    success = _behind(
+        evidence,
+        end.document,
+        "success",
+        max(end.line, evidence.derived(Exits).last_failed(end.document) - 1),
+    )
+    if success:
+        fact = success[0]
+        return True, f"the job ended well afterwards (line {fact.quote.line}: {fact.quote.text[:80]})"
+    behind = _behind(evidence, end.document, "progress", end.line)
+    looks = max(_LEAST_LOOKS, _LOOKS // len(evidence.failures))
+    cut = len(behind) > 2 * looks
+    for fact in (*behind[:looks], *behind[-looks:]) if cut else behind:
+        if _same_writer(evidence, one, fact) and _beyond(fact, reached):
             count += 1
             last = fact
     if last is not None and _blamed_later(evidence, one, last):
         return False, ""
     if last is not None and count >= (ENOUGH_STEPS_SHARED if shared else ENOUGH_STEPS):
-        return True, f"{count} more training steps follow (to line {last.quote.line}: {last.quote.text[:80]})"
+        where = f"(to line {last.quote.line}: {last.quote.text[:80]})"
+        return True, f"{'at least ' if cut else ''}{count} more training steps follow {where}"
     return False, ""
 
 
+def _behind(evidence: Evidence, document: int, name: str, line: int) -> Sequence[Fact]:
+    facts = evidence.facts_in(document, name)
+    return facts[bisect_right(facts, line, key=line_of) :]
+
+
 def _beyond(fact: Fact, reached: int | None) -> bool:
-    if not fact.value.isdigit() or reached is None:
-        return True
-    return int(fact.value) > reached
+    number = step_of(fact)
+    return number is None or reached is None or number > reached
 
 
 def _step_before(evidence: Evidence, one: Group) -> int | None:
-    steps = [
-        int(fact.value)
-        for fact in evidence.facts_in(one.start.document, "progress")
-        if fact.value.isdigit() and fact.position.line <= one.start.line
-    ]
-    return max(steps) if steps else None
+    _, highest = evidence.derived(Progress).before(one.start, None)
+    return highest if highest >= 0 else None
 
 
 def _same_writer(evidence: Evidence, one: Group, fact: Fact) -> bool:
@@ -98,20 +114,9 @@ def _same_writer(evidence: Evidence, one: Group, fact: Fact) -> bool:
 def _several_writers(evidence: Evidence, document: int) -> bool:
     """True when the input says that several ranks write into this file."""
     world = evidence.fact("world_size")
-    if world is not None and world.value.isdigit() and int(world.value) > 1:
+    if world is not None and world.value.isdecimal() and int(world.value) > 1:
         return True
-    ranks = {fact.rank for fact in evidence.facts_in(document, "progress") if fact.rank is not None}
-    return len(ranks) > 1
-
-
-def _fails_after(evidence: Evidence, success: Fact) -> bool:
-    """True when a process is said to have failed behind the line that claims success."""
-    return any(
-        found.position.document == success.position.document
-        and found.position.line > success.position.line
-        and found.code not in (0, None)
-        for found in evidence.exits
-    )
+    return evidence.derived(Progress).several_ranks(document)
 
 
 def _blamed_later(evidence: Evidence, one: Group, last: Fact) -> bool:
@@ -122,37 +127,27 @@ def _blamed_later(evidence: Evidence, one: Group, last: Fact) -> bool:
     if one.announced_as_caught:
         return False
     end = one.end
-    blamed = any(
-        found.position.document == end.document
-        and found.position.line > last.position.line
-        and found.code not in (0, None, -15)
-        and found.killer != "launcher"
-        and (found.rank is None or one.rank is None or found.rank == one.rank)
-        for found in evidence.exits
-    )
-    if not blamed:
+    if evidence.derived(Exits).last_blamed(end.document, one.rank) <= last.position.line:
         return False
-    return not any(
-        traceback.stream == one.lead.stream
-        and traceback.start.document == end.document
-        and traceback.start.line > end.line
-        and traceback.exception
-        and not _LAUNCHER.search(traceback.exception)
-        for traceback in evidence.tracebacks
-    )
+    return evidence.derived(Tracebacks).last_error(end.document, one.lead.stream) <= end.line
 
 
-def _earlier_cause(one: Group, groups: Sequence[Group]) -> Group | None:
-    for other in groups:
-        if other is one or other.announced_as_caught:
-            continue
-        if other.lead.kind in DEVICE_KINDS or other.lead.kind is Kind.HOST_OOM:
-            return other
-    return None
+def first_cause(groups: Sequence[Group]) -> Group | None:
+    """The first failure that may be why other processes were killed."""
+    kinds = DEVICE_KINDS | {Kind.HOST_OOM}
+    return next((one for one in groups if one.lead.kind in kinds and not one.announced_as_caught), None)
+
+
+class _Asserts:
+    """The first line of each document that tells of a broken context."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.first: dict[int, int] = {}
+        for number in {failure.position.document for failure in evidence.failures}:
+            lines = evidence.documents[number].lines
+            found = (at for at, line in enumerate(lines) if "ss" in line.text and _ASSERT.search(line.text))
+            self.first[number] = next(found, len(lines))
 
 
 def _assert_before(evidence: Evidence, one: Group) -> bool:
-    document = evidence.documents[one.start.document]
-    return any(
-        _ASSERT.search(line.text) for line in document.lines[: one.start.line + 1] if "ss" in line.text
-    )
+    return evidence.derived(_Asserts).first[one.start.document] <= one.start.line

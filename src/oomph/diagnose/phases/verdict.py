@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from oomph.diagnose.lookup import Progress, last_before
 from oomph.diagnose.model import PhaseVerdict
 from oomph.diagnose.phases.walk import Decision, decide
 from oomph.evidence.model import Evidence, Fact, Failure, Frame, Position, Traceback
@@ -77,7 +78,7 @@ def phase_of(
 
 
 def _steps_before(evidence: Evidence, at: Position) -> bool:
-    return any(fact.position.line <= at.line for fact in evidence.facts_in(at.document, "progress"))
+    return evidence.derived(Progress).before(at, None)[0] > 0
 
 
 def _by_frame(decision: Decision, first_step: bool | None) -> PhaseVerdict:
@@ -88,7 +89,7 @@ def _by_frame(decision: Decision, first_step: bool | None) -> PhaseVerdict:
     elif decision.by_code:
         why = f"{where}: `{(frame.span or frame.code)[:100]}`"
     else:
-        why = f"deepest deciding frame {where}"
+        why = f"decided by {where}"
     return PhaseVerdict(
         decision.phase, "frame", why, frame=frame, first_step=first_step, recompute=decision.recompute
     )
@@ -108,20 +109,11 @@ def _trains(frames: tuple[Frame, ...]) -> bool:
 
 def _announcement(evidence: Evidence, at: Position, rank: int | None) -> Fact | None:
     """The last phase announcement before `at` in the same file, unless training steps were printed after it."""
-    last: Fact | None = None
-    for fact in evidence.facts_in(at.document, "phase_line"):
-        if fact.position.line <= at.line:
-            last = fact
+    last = last_before(evidence.facts_in(at.document, "phase_line"), at.line)
     if last is None:
         return None
-    for fact in evidence.facts_in(at.document, "progress"):
-        if last.position.line < fact.position.line <= at.line and _of(fact, rank) and _moves_on(fact, last):
-            return None
-    return last
-
-
-def _of(fact: Fact, rank: int | None) -> bool:
-    return rank is None or fact.rank is None or fact.rank == rank
+    step = evidence.derived(Progress).last_before(at, rank)
+    return None if step is not None and _moves_on(step, last) else last
 
 
 def _moves_on(progress: Fact, announced: Fact) -> bool:
@@ -131,16 +123,18 @@ def _moves_on(progress: Fact, announced: Fact) -> bool:
 
 
 def _first_step(evidence: Evidence, at: Position, rank: int | None) -> bool | None:
-    steps = [
-        fact
-        for fact in evidence.facts_in(at.document, "progress")
-        if fact.position.line <= at.line and _of(fact, rank)
-    ]
-    numbered = [int(fact.value) for fact in steps if fact.value.isdigit()]
-    if any(step >= 1 for step in numbered) or (len(steps) >= 3 and not numbered):
+    steps, highest = evidence.derived(Progress).before(at, rank)
+    if highest >= 1 or (steps >= 3 and highest < 0):
         return False
-    begun = any(
-        fact.value == "train" and fact.position.line <= at.line
-        for fact in evidence.facts_in(at.document, "phase_line")
-    )
-    return True if begun or numbered else None
+    begun = evidence.derived(_Begun).first.get(at.document, at.line + 1) <= at.line
+    return True if begun or highest >= 0 else None
+
+
+class _Begun:
+    """Where each document first says that training begins."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.first: dict[int, int] = {}
+        for fact in evidence.facts_named("phase_line"):
+            if fact.value == "train":
+                self.first.setdefault(fact.position.document, fact.position.line)
