@@ -150,20 +150,25 @@ def _first_of(fatal: Sequence[Group], evidence: Evidence) -> Group:
 
 def _lend_phases(cases: Iterable[Case], by_group: dict[int, Case]) -> None:
     """A message without a traceback of its own takes the phase of a twin: the same figures on another device."""
-    known = [
-        case for case in cases if case.phase is not Phase.UNKNOWN and case.failure.kind is Kind.DEVICE_OOM
-    ]
+    known: dict[tuple[object, ...], dict[int | None, Case]] = {}
+    for case in cases:
+        if case.phase is not Phase.UNKNOWN and case.failure.kind is Kind.DEVICE_OOM:
+            known.setdefault(_figures(case), {}).setdefault(case.failure.device, case)
     for key, case in list(by_group.items()):
         if case.phase is not Phase.UNKNOWN or case.group.traceback is not None or not case.failure.numbers:
             continue
-        for twin in known:
-            if twin.failure.numbers == case.failure.numbers and twin.failure.device != case.failure.device:
+        for device, twin in known.get(_figures(case), {}).items():
+            if device != case.failure.device:
                 verdict = replace(
                     twin.phase_verdict,
                     why=f"the same failure on GPU {twin.failure.device} has a traceback: {twin.phase_verdict.why}",
                 )
                 by_group[key] = Case(case.evidence, case.group, verdict)
                 break
+
+
+def _figures(case: Case) -> tuple[object, ...]:
+    return tuple(sorted(case.failure.numbers.items(), key=lambda item: item[0]))
 
 
 def _case(evidence: Evidence, one: Group) -> Case:

@@ -7,11 +7,12 @@ listed under a pid that it does not know; a lone entry without a "this process" 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from oomph.diagnose.incidents import Group
-from oomph.evidence.model import Evidence, ProcessUse, Quote
+from oomph.evidence.model import Evidence, GpuProcess, ProcessUse, Quote
 from oomph.units import GIB, MIB
 
 _ENGINE = re.compile(
@@ -62,11 +63,11 @@ def neighbours(
         if quotes:
             has_own_clause = False
     own = None if has_own_clause else _own(uses, reserved_bytes)
-    roles = _roles(evidence)
     others = []
     rest = [use for use in uses if own is None or use.pid != own.pid]
+    by_pid = sorted(rest, key=_pid)
     for use in rest:
-        role, why = _role(evidence, use, rest, roles)
+        role, why = _role(evidence, use, by_pid)
         others.append(Neighbour(use.pid, use.used.bytes if use.used else None, role, why))
     return Neighbours(
         self_pid=own.pid if own else None,
@@ -93,21 +94,28 @@ def _own(uses: list[ProcessUse], reserved_bytes: int | None) -> ProcessUse | Non
 
 def _from_smi(evidence: Evidence, one: Group) -> tuple[list[ProcessUse], list[Quote]]:
     """The processes of the failing device in the last nvidia-smi table of the input."""
-    device = one.lead.device if one.lead.device is not None else (0 if _single_gpu(evidence) else None)
-    rows = [row for row in evidence.gpu_processes if device is None or row.gpu == device]
-    last: dict[int, int] = {}
-    for index, row in enumerate(rows):
-        last[row.pid] = index
-    keep = [rows[index] for index in sorted(last.values())]
+    known = evidence.derived(_Listed)
+    device = one.lead.device if one.lead.device is not None else (0 if known.single_gpu else None)
+    keep = known.on_device.get(device, ())
     return [ProcessUse(row.pid, row.used) for row in keep], [row.quote for row in keep]
 
 
-def _single_gpu(evidence: Evidence) -> bool:
-    return len({reading.gpu for reading in evidence.gpus}) <= 1
+class _Listed:
+    """The processes that nvidia-smi lists, by device (None: on any), each as it was listed last."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.single_gpu = len({reading.gpu for reading in evidence.gpus}) <= 1
+        last: dict[int | None, dict[int, GpuProcess]] = {}
+        for row in evidence.gpu_processes:
+            for device in (row.gpu, None):
+                rows = last.setdefault(device, {})
+                rows.pop(row.pid, None)  # so that the order is that of the last mention
+                rows[row.pid] = row
+        self.on_device = {device: tuple(rows.values()) for device, rows in last.items()}
 
 
 def _rank_pids(evidence: Evidence) -> set[int]:
-    pids = {int(fact.value) for fact in evidence.facts_named("rank_pid") if fact.value.isdigit()}
+    pids = {int(fact.value) for fact in evidence.facts_named("rank_pid") if fact.value.isdecimal()}
     return pids | {found.pid for found in evidence.exits if found.pid is not None}
 
 
@@ -116,7 +124,7 @@ def _roles(evidence: Evidence) -> Mapping[int, tuple[str, str]]:
     for pid in _rank_pids(evidence):
         roles[pid] = ("sibling", f"pid {pid} is one of this job's ranks by the log")
     for fact in evidence.facts_named("engine_pid"):
-        if fact.value.isdigit():
+        if fact.value.isdecimal():
             roles[int(fact.value)] = ("engine", f"pid {fact.value} is an inference worker by the log")
     for row in evidence.gpu_processes:
         if row.pid not in roles and _ENGINE.search(row.name):
@@ -124,17 +132,18 @@ def _roles(evidence: Evidence) -> Mapping[int, tuple[str, str]]:
     return roles
 
 
-def _role(
-    evidence: Evidence, use: ProcessUse, rest: list[ProcessUse], roles: Mapping[int, tuple[str, str]]
-) -> tuple[str, str]:
+def _pid(use: ProcessUse) -> int:
+    return use.pid
+
+
+def _role(evidence: Evidence, use: ProcessUse, by_pid: Sequence[ProcessUse]) -> tuple[str, str]:
+    roles = evidence.derived(_roles)
     if use.pid in roles:
         return roles[use.pid]
-    twins = [
-        other
-        for other in rest
-        if other.pid != use.pid and abs(other.pid - use.pid) <= 16 and _alike(use, other)
-    ]
-    if twins and _several_ranks(evidence):
+    near = by_pid[bisect_left(by_pid, use.pid - 16, key=_pid) : bisect_right(by_pid, use.pid + 16, key=_pid)]
+    twins = [other for other in near if other.pid != use.pid and _alike(use, other)]
+    several_ranks: bool = evidence.derived(_several_ranks)
+    if twins and several_ranks:
         pids = ", ".join(str(one.pid) for one in (use, *twins))
         return "sibling", f"pids {pids} are neighbours and hold about the same, and the job has several ranks"
     return "foreign", "nothing in the log says that it belongs to this job"
@@ -148,7 +157,7 @@ def _alike(a: ProcessUse, b: ProcessUse) -> bool:
 
 def _several_ranks(evidence: Evidence) -> bool:
     world = evidence.fact("world_size")
-    if world is not None and world.value.isdigit():
+    if world is not None and world.value.isdecimal():
         return int(world.value) > 1
     return (
         len(

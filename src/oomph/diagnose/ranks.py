@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from oomph.diagnose.lookup import Exits
 from oomph.diagnose.model import Incident, RankVerdict
 from oomph.diagnose.others import WATCHDOG, others
 from oomph.evidence.model import Evidence
@@ -20,11 +21,8 @@ _LOST_PEER = re.compile(
 def rank_verdict(evidence: Evidence, incidents: Sequence[Incident], chosen: Incident | None) -> RankVerdict:
     """The ranks' part of the diagnosis."""
     own = [one for one in incidents if one.status == "fatal"]
-    failed: list[int] = []
-    for one in own:
-        rank = one.rank if one.rank is not None else _by_device(evidence, one)
-        if rank is not None and rank not in failed:
-            failed.append(rank)
+    found = (one.rank if one.rank is not None else _by_device(evidence, one) for one in own)
+    failed = dict.fromkeys(rank for rank in found if rank is not None)
     if chosen is None:
         return _not_of_memory(evidence)
     first, how = _first(evidence, own, chosen)
@@ -66,12 +64,7 @@ def _first(evidence: Evidence, own: Sequence[Incident], chosen: Incident) -> tup
 def _by_device(evidence: Evidence, one: Incident) -> int | None:
     """The rank whose local rank is the failing device, when the launcher's table lists such a failure."""
     device = one.failure.device
-    if device is None:
-        return None
-    for found in evidence.exits:
-        if found.rank is not None and found.local_rank == device and found.code not in (0, None, -15):
-            return found.rank
-    return None
+    return None if device is None else evidence.derived(Exits).rank_by_device.get(device)
 
 
 def _consequences(evidence: Evidence, failed: set[int]) -> dict[int, str]:
