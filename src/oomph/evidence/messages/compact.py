@@ -23,7 +23,7 @@ class StreamText:
         self.stream = stream
         parts: list[str] = []
         self._starts: list[int] = []
-        self._indices = indices
+        self.indices = indices
         offset = 0
         for index in indices:
             text = document.lines[index].text
@@ -38,7 +38,7 @@ class StreamText:
 
     def line_index(self, offset: int) -> int:
         """The index in the document of the line that holds `offset`."""
-        return self._indices[max(0, bisect_right(self._starts, offset) - 1)]
+        return self.indices[max(0, bisect_right(self._starts, offset) - 1)]
 
     def position(self, offset: int) -> Position:
         return Position(self.document.index, self.line_index(offset))

@@ -47,8 +47,9 @@ def parse(stream: StreamText) -> Iterable[Failure]:
         )
     for match in _SHELL.finditer(text):
         yield stream.failure("K1_sigkill", Kind.KILLED, match.start(), match.end(), detail={"pid": match[1]})
-    for index, line in enumerate(stream.document.lines):
-        if line.stream == stream.stream and line.text.strip() == "Killed":
+    for index in stream.indices:
+        line = stream.document.lines[index]
+        if line.text.strip() == "Killed":
             yield Failure(
                 format="K1_sigkill",
                 kind=Kind.KILLED,

@@ -22,9 +22,11 @@ _ENGLISH = ("outofmemory", "Triedtoallocate", "totalcapac", "utilization", "Util
 
 def parse(stream: StreamText) -> Iterable[Failure]:
     """At most one Failure per line."""
-    for index, line in enumerate(stream.document.lines):
-        text = line.text
-        if line.stream != stream.stream or "GPU" not in text or (text.isascii() and "CUDA" not in text):
+    if "GPU" not in stream.text:
+        return
+    for index in stream.indices:
+        text = stream.document.lines[index].text
+        if "GPU" not in text or (text.isascii() and "CUDA" not in text):
             continue
         if "CUDA" not in text and "HIP" not in text and "XPU" not in text:
             continue
