@@ -22,6 +22,8 @@ _POD = re.compile(r"\[(pod/[\w./-]{1,200})\] ?")
 _COMPOSE = re.compile(r"([A-Za-z][\w.-]{0,60}-\d{1,4}) +\| ?")
 _SRUN = re.compile(r" {0,4}(\d{1,5}): ?")
 _HEADER = "Traceback (most recent call last)"
+#: Every line is held against every learned prefix; a job has a few kinds of writers, whatever its number of ranks.
+_MOST_LEARNED = 32
 _FRAME = re.compile(r'\s*(?:File "|[│|]|\S+:\d+ in )')
 _INLINE_RANK = re.compile(r"\[rank ?(\d{1,6})\]|\| ?rank ?(\d{1,6}) ?\||\[Rank (\d{1,6})\]")
 
@@ -65,6 +67,8 @@ def learn(lines: Sequence[str]) -> Prefixes:
             continue
         if re.fullmatch(r" {0,4}\d{1,5}:(?: .*)?", prefix):
             srun = srun or _confirms(lines, index, re.compile(r" {0,4}\d{1,5}: ?"))
+            continue
+        if len(patterns) >= _MOST_LEARNED:
             continue
         pattern = _generalise(head)
         if pattern.pattern not in patterns and _confirms(lines, index, pattern):
