@@ -31,6 +31,7 @@ class _Open:
     style: str
     name: str = ""
     frames: list[RawFrame] = field(default_factory=list)
+    seen: set[tuple[str, int, str]] = field(default_factory=set)
     copies: int = 1
     idle: int = 0
     last: int = 0
@@ -117,11 +118,10 @@ class StreamTraces:
             current = self._open = _Open(index, frame.style, last=index)
         current.idle = 0
         current.last = index
-        if current.copies > 1 and any(
-            (seen.file, seen.line, seen.function) == (frame.file, frame.line, frame.function)
-            for seen in current.frames
-        ):
+        key = (frame.file, frame.line, frame.function)
+        if current.copies > 1 and key in current.seen:
             return
+        current.seen.add(key)
         current.frames.append(frame)
 
     def _vscode(self, index: int, text: str) -> None:
@@ -141,7 +141,9 @@ class StreamTraces:
             copies, frames, start = current.copies, list(current.frames), current.start
             self._close(match[1], (match[2] or "").strip(), index)
             if copies > 1:
-                self._open = _Open(start, current.style, frames=frames, copies=copies - 1, last=index)
+                self._open = _Open(
+                    start, current.style, frames=frames, seen=current.seen, copies=copies - 1, last=index
+                )
             return
         if text.strip():
             current.idle += 1
