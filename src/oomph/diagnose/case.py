@@ -10,6 +10,7 @@ from functools import cached_property
 from oomph.diagnose.incidents import Group
 from oomph.diagnose.model import PhaseVerdict
 from oomph.diagnose.processes import Neighbours, neighbours
+from oomph.diagnose.streams import other_stream
 from oomph.evidence.model import Evidence, Fact, Failure, Frame, Kind, MemorySample, Quote
 from oomph.memory.ledger import Ledger
 from oomph.phases import Phase
@@ -136,7 +137,19 @@ class Case:
         return fact.value if fact is not None else ""
 
     def samples(self, *what: str) -> Sequence[MemorySample]:
-        """Figures of this rank (or of no named rank) in the failure's file, printed before the failure."""
+        """Figures of this rank (or of no named rank) in the failure's file, printed before the failure.
+
+        Where that file has none, those of the process's other stream: what it printed there, it printed before it died.
+        """
+        return self._samples_before(what) or self._samples_of_other_stream(what)
+
+    def _samples_of_other_stream(self, what: Sequence[str]) -> Sequence[MemorySample]:
+        other = other_stream(self.evidence, self.group.start.document)
+        if other is None:
+            return []
+        return [one for one in self.evidence.samples if one.what in what and one.position.document == other]
+
+    def _samples_before(self, what: Sequence[str]) -> Sequence[MemorySample]:
         start = self.group.start
         return [
             sample

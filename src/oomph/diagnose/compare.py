@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oomph.diagnose.model import Diagnosis
+from oomph.diagnose.streams import last_step
 from oomph.evidence.model import FACT_NAMES
 from oomph.units import format_bytes
 
@@ -100,10 +101,6 @@ def _decider(one: Diagnosis) -> str:
 def _step(one: Diagnosis) -> str:
     if one.incident is None:
         return ""
-    at = one.incident.failure.position
-    steps = [
-        int(fact.value)
-        for fact in one.evidence.facts_in(at.document, "progress")
-        if fact.position.line <= at.line and fact.value.isdigit()
-    ]
-    return str(steps[-1]) if steps else ""
+    return (
+        last_step(one.evidence, one.incident.failure.position, one.incident.rank, one.incident.status) or ""
+    )

@@ -20,6 +20,7 @@ from oomph.diagnose.others import other_errors, other_phase
 from oomph.diagnose.phases.verdict import phase_of
 from oomph.diagnose.ranks import rank_verdict
 from oomph.diagnose.rules import all_rules
+from oomph.diagnose.streams import steps_in_other_stream
 from oomph.diagnose.summary import summary_of
 from oomph.diagnose.survival import DEVICE_KINDS, first_cause, status_of
 from oomph.evidence.model import Evidence, Kind
@@ -75,7 +76,7 @@ def diagnose(
         else:
             judged.append((one, status, why))
     chosen, outcome = _choose(evidence, judged, rank)
-    cases = {id(one): _case(evidence, one) for one, _, _ in judged}
+    cases = {id(one): _case(evidence, one, status) for one, status, _ in judged}
     _lend_phases(cases.values(), cases)
     incidents = [_incident(cases[id(one)], one, status, why) for one, status, why in judged]
     explained = None
@@ -171,8 +172,11 @@ def _figures(case: Case) -> tuple[object, ...]:
     return tuple(sorted(case.failure.numbers.items(), key=lambda item: item[0]))
 
 
-def _case(evidence: Evidence, one: Group) -> Case:
-    return Case(evidence, one, phase_of(evidence, one.lead, one.traceback, one.start))
+def _case(evidence: Evidence, one: Group, status: str) -> Case:
+    verdict = phase_of(evidence, one.lead, one.traceback, one.start)
+    if verdict.first_step is None and status == "fatal" and steps_in_other_stream(evidence, one.start):
+        verdict = replace(verdict, first_step=False)
+    return Case(evidence, one, verdict)
 
 
 def _incident(case: Case, one: Group, status: str, why: str) -> Incident:

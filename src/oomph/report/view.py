@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TypeVar, cast
 
 from oomph.diagnose.model import Diagnosis, Finding, Incident, PhaseVerdict, Step
+from oomph.diagnose.streams import last_step
 from oomph.evidence.model import Document, Evidence, Fact, Failure, Frame, Quote
 from oomph.memory.ledger import Problem
 from oomph.report.clean import MAX_CHARACTERS, clean, cut
@@ -107,7 +108,11 @@ def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
         incident=incident,
         incidents=incidents,
         sources=text.apply(sources),
-        last_step=None if incident is None else _last_step(diagnosis.evidence, incident),
+        last_step=(
+            None
+            if incident is None
+            else last_step(diagnosis.evidence, incident.failure.position, incident.rank, incident.status)
+        ),
         sizes_rounded_up=any(
             "roundup_power2" in fact.value for fact in diagnosis.evidence.facts_named("alloc_conf")
         ),
@@ -146,19 +151,6 @@ def _source(document: Document) -> Source:
         partial=bool(document.gaps),
         notes=document.notes,
     )
-
-
-def _last_step(evidence: Evidence, incident: Incident) -> str | None:
-    """The number of the last progress line before the failure, of the same rank where ranks are known."""
-    where = incident.failure.position
-    found = None
-    for fact in evidence.facts_in(where.document, "progress"):
-        if fact.position.line >= where.line:
-            break
-        of_this_rank = fact.rank is None or incident.rank is None or fact.rank == incident.rank
-        if of_this_rank and fact.value.isdecimal():
-            found = fact.value
-    return found
 
 
 class _Text:

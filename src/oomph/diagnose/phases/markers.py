@@ -165,6 +165,8 @@ def _optimizer(file: str, function: str, library: bool, frame: Frame) -> Marker 
         return Marker(Phase.OPTIMIZER)
     if _OPTIM_FILE.search(file) and _OPTIM_FUNCTION.match(function):
         return Marker(Phase.OPTIMIZER)
+    if file.endswith("torch/optim/optimizer.py") and function in ("wrapper", "profile_hook_step"):
+        return Marker(Phase.OPTIMIZER)
     if library and "deepspeed" in file and function == "step":
         return Marker(Phase.OPTIMIZER)
     return None
@@ -263,6 +265,8 @@ _CODE = (
         ),
     ),
 )
+#: What a `.step()` is called on when it is an optimizer's, not a scheduler's or an environment's.
+_STEPS = re.compile(r"(?:^|[._])(?:opt|optim|optimi[sz]er|scaler|grad_scaler)(?:_?\w{0,12})?\.step$")
 _STATEMENT = re.compile(
     r"(?:(?:return|await|yield)\s+)?(?:[\w.,\s*\[\]'\"]{1,120}?\s?[+]?=\s?)?(?:await\s+)?([\w.]{1,120})\("
 )
@@ -299,4 +303,6 @@ def marker_of_statement(frame: Frame) -> Marker | None:
         return Marker(Phase.BACKWARD)
     if name in ("save_pretrained", "save_checkpoint", "save_model"):
         return Marker(Phase.SAVE)
+    if name == "step" and _STEPS.search(match[1]):
+        return Marker(Phase.OPTIMIZER)
     return None

@@ -6,6 +6,7 @@ backward, a closure's forward inside `optimizer.step` is forward, weights that m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,11 @@ from oomph.diagnose.phases.markers import Marker, marker_of, marker_of_code, mar
 from oomph.evidence.model import Frame
 from oomph.phases import Phase
 
+#: Files through which every forward of a wrapped module goes.
+_PLUMBING = re.compile(
+    r"torch/nn/modules/module\.py$|torch/nn/parallel/|torch/distributed/(?:fsdp|_composable)/|torch/_dynamo/|"
+    r"accelerate/utils/operations\.py$|deepspeed/(?:runtime/engine|utils/nvtx)\.py$|peft/(?:peft_model|tuners/tuners_utils)\.py$"
+)
 #: phase that stands -> phases that may not replace it from further inside.
 _HOLDS_AGAINST: dict[Phase, frozenset[Phase]] = {
     Phase.EVAL: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER}),
@@ -72,8 +78,8 @@ def _take(frame: Frame, marker: Marker) -> Decision:
 
 
 def _plumbing(frame: Frame) -> bool:
-    """`_wrapped_call_impl` proves a forward as well as the module that it calls, but names none."""
-    return frame.function in ("_wrapped_call_impl", "_call_impl")
+    """A wrapper's frame proves a forward as well as the module that it wraps, but does not name it."""
+    return _PLUMBING.search(frame.file.replace("\\", "/")) is not None
 
 
 def _holds(standing: Decision, marker: Marker, frame: Frame) -> bool:
