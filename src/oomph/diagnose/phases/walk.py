@@ -17,6 +17,7 @@ from oomph.phases import Phase
 #: Files through which every forward of a wrapped module goes.
 _PLUMBING = re.compile(
     r"torch/nn/modules/module\.py$|torch/nn/parallel/|torch/distributed/(?:fsdp|_composable)/|torch/_dynamo/|"
+    r"lightning/pytorch/|pytorch_lightning/|transformers/trainer\.py$|"
     r"accelerate/utils/operations\.py$|deepspeed/(?:runtime/engine|utils/nvtx)\.py$|peft/(?:peft_model|tuners/tuners_utils)\.py$"
 )
 #: phase that stands -> phases that may not replace it from further inside.
