@@ -75,8 +75,10 @@ def test_the_batch_finder_went_down_to_nothing() -> None:
 def test_a_gathered_unit_is_only_possible() -> None:
     frames = (
         *FORWARD,
-        "torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py:551 in pre_forward: "
-        "self.unshard(self.unshard_async_op)",
+        (
+            "torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py:551 in pre_forward: "
+            "self.unshard(self.unshard_async_op)"
+        ),
         "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py:351 in foreach_all_gather: all_gather_output = x",
     )
     diagnosis = failed(frames, oom())

@@ -13,8 +13,10 @@ LOGITS = 8 * 2048 * 128_256 * 4
 LOSS = (
     "train.py:88 in train: out = model(ids, labels=ids)",
     "torch/nn/modules/module.py:1789 in _call_impl: return forward_call(*args, **kwargs)",
-    "transformers/models/llama/modeling_llama.py:475 in forward: loss = "
-    "self.loss_function(logits=logits, labels=labels)",
+    (
+        "transformers/models/llama/modeling_llama.py:475 in forward: loss = "
+        "self.loss_function(logits=logits, labels=labels)"
+    ),
     "transformers/loss/loss_utils.py:42 in fixed_cross_entropy: loss = nn.functional.cross_entropy(source, target)",
     "torch/nn/functional.py:3555 in cross_entropy: return torch._C._nn.cross_entropy_loss(",
 )
@@ -31,8 +33,10 @@ def message(request: str) -> str:
         "torch/nn/functional.py:3555 in cross_entropy: return torch._C._nn.cross_entropy_loss(",
         "train.py:70 in loss_of: logp = logits.log_softmax(-1)",
         "train.py:71 in loss_of: logits = logits.float()",
-        "trl/trainer/utils.py:66 in selective_log_softmax: logsumexp_values = "
-        "torch.stack([torch.logsumexp(lg, dim=-1)",
+        (
+            "trl/trainer/utils.py:66 in selective_log_softmax: logsumexp_values = "
+            "torch.stack([torch.logsumexp(lg, dim=-1)"
+        ),
         "megatron/core/tensor_parallel/cross_entropy.py:28 in calculate_logits_max: vocab_parallel_logits.float()",
         "transformers/models/llama/modeling_llama.py:471 in forward: logits = self.lm_head(hidden_states)",
     ],

@@ -20,8 +20,10 @@ CLIP = (
 EIGHT_BIT = (
     *STEP,
     "bitsandbytes/optim/optimizer.py:288 in step: self.init_state(group, p, gindex, pindex)",
-    "bitsandbytes/optim/optimizer.py:328 in get_state_buffer: return torch.zeros_like(p, "
-    "dtype=dtype, device=p.device)",
+    (
+        "bitsandbytes/optim/optimizer.py:328 in get_state_buffer: return torch.zeros_like(p, "
+        "dtype=dtype, device=p.device)"
+    ),
 )
 
 

@@ -7,10 +7,14 @@ from tests.diagnose.logs import FORWARD, causes, diagnosed, failed, finding, gib
 
 GATHER = (
     "train.py:120 in train: sd = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))",
-    "torch/distributed/checkpoint/state_dict.py:1221 in get_model_state_dict: model_state_dict = "
-    "_get_model_state_dict(",
-    "torch/distributed/_state_dict_utils.py:148 in _iterate_state_dict: ret = "
-    "tensor_func(iter_object, pg, device, obj)",
+    (
+        "torch/distributed/checkpoint/state_dict.py:1221 in get_model_state_dict: model_state_dict = "
+        "_get_model_state_dict("
+    ),
+    (
+        "torch/distributed/_state_dict_utils.py:148 in _iterate_state_dict: ret = "
+        "tensor_func(iter_object, pg, device, obj)"
+    ),
     "torch/distributed/tensor/_api.py:520 in redistribute: return Redistribute.apply(",
 )
 COPY = (
