@@ -56,7 +56,7 @@ def load(
     for index, entry in enumerate(found.entries):
         text = _read_one(entry, stdin, limits.next_file(used, index, len(found.entries)), meter)
         if isinstance(text, Text):
-            used += text.kept
+            used += text.cost
         results.append((entry, text))
     meter.finish()
     texts = [(entry, text) for entry, text in results if isinstance(text, Text)]

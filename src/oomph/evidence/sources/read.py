@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oomph.evidence.sources import documents, jsonlines, sniff
 from oomph.evidence.sources.decode import decode
-from oomph.evidence.sources.limits import Limits, triggers_only
+from oomph.evidence.sources.limits import Limits, cost, triggers_only
 from oomph.evidence.sources.scan import Scanned, scan
 from oomph.evidence.sources.streams import Counted, Gunzip, Pushed, Reader, Transcoded, Unzstd, read_fully
 from oomph.evidence.sources.triggers import DECISIVE
@@ -31,6 +32,11 @@ class Text:
     def kept(self) -> int:
         """Characters that are kept."""
         return sum(len(text) for _, text in self.regions)
+
+    @property
+    def cost(self) -> int:
+        """What they count for in `limits`."""
+        return sum(cost(text) for _, text in self.regions)
 
 
 @dataclass(frozen=True)
@@ -98,23 +104,42 @@ def _read(reader: Reader, sample: bytes, limits: Limits, notes: list[str], *, ah
     document = documents.document_bytes(sample)
     whole = max(limits.whole, document)
     data = read_fully(reader, whole + 1)
-    if len(data) <= whole:
-        text = decode(data)
-        extracted = documents.extract(text) if document else None
+    if document and len(data) <= document:
+        extracted = documents.extract_bytes(data)
         if extracted is not None:
             notes += [extracted.note] if extracted.note else []
-            return Text([(1, extracted.text)], len(data), notes)
-        if len(data) <= limits.whole:
-            return Text([(1, jsonlines.unwrap(text.removesuffix("\n")))], len(data), notes)
-    return _text_of(scan(Pushed(data, reader), limits, ahead=ahead), notes)
-
-
-def _text_of(scanned: Scanned, notes: list[str]) -> Text:
+            return _bounded([(1, extracted.text)], len(data), limits, notes)
+    if len(data) <= limits.whole and cost(data) <= limits.whole:
+        text = jsonlines.unwrap(decode(data).removesuffix("\n"))
+        return _bounded([(1, text)], len(data), limits, notes)
+    scanned = scan(Pushed(data, reader), limits, ahead=ahead)
     regions = [(passage.line, jsonlines.unwrap(decode(passage.text))) for passage in scanned.passages]
+    _say_left_out(scanned, notes)
+    return _bounded(regions, scanned.size, limits, notes, reduced=True)
+
+
+def _bounded(
+    regions: list[tuple[int, str]], size: int, limits: Limits, notes: list[str], *, reduced: bool = False
+) -> Text:
+    """The text, searched (again) where unpacking made it larger than may be kept: a record of JSON lines may hold
+    a whole log, and each line of it gets the record's time and rank."""
+    kept = Text(regions, size, notes, reduced=reduced)
+    total = kept.cost
+    if total <= limits.kept:
+        return kept
+    kept.regions, kept.reduced = [], True
+    for first, text in regions:
+        share = replace(limits, whole=0, kept=max(1, limits.kept * cost(text) // total))
+        scanned = scan(io.BytesIO(text.encode("utf-8", "replace")), share)
+        kept.regions += [(first + passage.line - 1, decode(passage.text)) for passage in scanned.passages]
+        _say_left_out(scanned, notes)
+    return kept
+
+
+def _say_left_out(scanned: Scanned, notes: list[str]) -> None:
     left_out = scanned.left_out.get("failure", 0)
     if left_out:
         notes.append(f"{left_out} more places with a memory failure were counted but not read")
-    return Text(regions, scanned.size, notes, reduced=True)
 
 
 def _text_in_binary(reader: Reader, limits: Limits, notes: list[str]) -> Text | Refused:
