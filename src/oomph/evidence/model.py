@@ -60,10 +60,15 @@ class Document:
     attempt: int | None = None
     gaps: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    _quotes: dict[int, Quote] = field(default_factory=dict, repr=False, compare=False)
 
     def quote(self, line_index: int) -> Quote:
-        line = self.lines[line_index]
-        return Quote(self.source, line.number, line.text.strip())
+        """The line as a quote; one object however many facts stand on the line (it may be long)."""
+        quote = self._quotes.get(line_index)
+        if quote is None:
+            line = self.lines[line_index]
+            quote = self._quotes[line_index] = Quote(self.source, line.number, line.text.strip())
+        return quote
 
 
 @dataclass(frozen=True, order=True)

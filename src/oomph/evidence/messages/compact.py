@@ -97,8 +97,8 @@ class StreamText:
         return made
 
     def column(self, failure: Failure) -> int:
-        """Where in this text a failure made by `failure()` starts; 0 for others."""
-        return self._columns.get(id(failure), 0)
+        """Where in this text a failure that `failure()` just made starts; 0 for others. Asked once for each."""
+        return self._columns.pop(id(failure), 0)
 
 
 def stream_texts(document: Document) -> list[StreamText]:
