@@ -15,6 +15,8 @@ from oomph.evidence.sources.triggers import DECISIVE
 
 #: A log that was compressed twice is still a log; deeper nesting is refused.
 _MAX_LAYERS = 2
+#: A small text of short lines is read whole all the same, unless they are very many.
+_SHORT_LINES = 4
 _ADVICE = "Give the job's output (stdout and stderr)."
 
 
@@ -109,7 +111,7 @@ def _read(reader: Reader, sample: bytes, limits: Limits, notes: list[str], *, ah
         if extracted is not None:
             notes += [extracted.note] if extracted.note else []
             return _bounded([(1, extracted.text)], len(data), limits, notes)
-    if len(data) <= limits.whole and cost(data) <= limits.whole:
+    if len(data) <= limits.whole and cost(data) <= _SHORT_LINES * limits.whole:
         text = jsonlines.unwrap(decode(data).removesuffix("\n"))
         return _bounded([(1, text)], len(data), limits, notes)
     scanned = scan(Pushed(data, reader), limits, ahead=ahead)
