@@ -18,7 +18,7 @@ from oomph.evidence.model import Evidence, Failure, Kind, Position, Traceback
 #: Words of programs that catch an OOM and say so before the message.
 _CAUGHT = re.compile(
     r"caught|catch|retry|retrying|recover|skip|fall(?:ing)? ?back|attempting|reduc|halv|lower(?:ing)?|"
-    r"Ran out of memory with exception|emptying cache|trying (?:again|with)",
+    r"Ran out of memory with exception|emptying cache|trying (?:again|with)|捕获|跳过|重试|Trial \d+ failed",
     re.IGNORECASE,
 )
 _TABLE = re.compile(r"^\s{2,}\S")
@@ -237,6 +237,27 @@ def _rank(evidence: Evidence, one: Group) -> int | None:
             return failure.rank
     if one.traceback is not None and one.traceback.rank is not None:
         return one.traceback.rank
+    spawned = _spawned(evidence, one)
+    if spawned is not None:
+        return spawned
     pids = {failure.detail["pid"] for failure in one.prints if "pid" in failure.detail}
     known = evidence.derived(Exits).ranks_by_pid
     return min((known[pid] for pid in pids if pid in known), default=(0, None))[1]
+
+
+def _spawned(evidence: Evidence, one: Group) -> int | None:
+    """The rank in the line "-- Process 3 terminated with the following error:" right above the traceback."""
+    start = one.traceback.start if one.traceback is not None else one.start
+    return evidence.derived(_SpawnLines).rank_above.get((start.document, start.line))
+
+
+class _SpawnLines:
+    """The places below which torch.multiprocessing.spawn prints a child's traceback, and the child's rank."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.rank_above: dict[tuple[int, int], int] = {}
+        for found in evidence.exits:
+            if found.launcher == "spawn" and found.rank is not None:
+                at = found.position
+                for below in (1, 2, 3):
+                    self.rank_above[at.document, at.line + below] = found.rank

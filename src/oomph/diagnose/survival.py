@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from oomph.diagnose.incidents import Group
 from oomph.diagnose.lookup import Exits, Progress, Tracebacks, line_of, step_of
 from oomph.diagnose.prose import talked_about
+from oomph.diagnose.senders import other_sender
 from oomph.evidence.model import Evidence, Fact, Kind
 
 #: So many lines of new progress prove that a job went on.
@@ -52,6 +53,9 @@ def status_of(evidence: Evidence, one: Group, cause: Group | None) -> tuple[str,
                 "consequence",
                 f"the process was killed after another failure (line {cause.lead.quote.line})",
             )
+        sender = None if _host_memory_known(evidence) else other_sender(evidence)
+        if sender is not None:
+            return "dropped", f"SIGKILL, and the log names who sent it: {sender.text[:100]}"
     if lead.kind is Kind.SHM or lead.kind is Kind.HOST_OOM:
         return "fatal", "the error names host memory"
     return "fatal", "nothing after it shows that the job went on"
@@ -151,3 +155,10 @@ class _Asserts:
 
 def _assert_before(evidence: Evidence, one: Group) -> bool:
     return evidence.derived(_Asserts).first[one.start.document] <= one.start.line
+
+
+def _host_memory_known(evidence: Evidence) -> bool:
+    """Figures of host memory decide more than words about other senders: the rule weighs both."""
+    return evidence.fact("host_memory_percent") is not None or any(
+        sample.what == "host_used" for sample in evidence.samples
+    )

@@ -71,7 +71,7 @@ _EVAL_FILE = re.compile(
 
 _GENERATE_FUNCTION = re.compile(
     r"(?:_?generate(?:_\w+)?|_sample|_beam_search|_greedy_search|_contrastive_search|_assisted_decoding|"
-    r"greedy_search|beam_search|_?prefill|wake_up|_?rollout(?:_\w+)?|generate_sequences)$"
+    r"(?:\w+_)?(?:greedy|beam)_search|(?:valid|test)_search|search_step|_?prefill|wake_up|_?rollout(?:_\w+)?|generate_sequences)$"
 )
 _PIPELINE_FILE = re.compile(r"/diffusers/pipelines/")
 
@@ -179,6 +179,8 @@ def _save(file: str, function: str, library: bool, frame: Frame) -> Marker | Non
         return Marker(Phase.SAVE)
     if _STATE_DICT_FILE.search(file) and "load" not in function:
         return Marker(Phase.SAVE)
+    if not library and _copies_state(frame):
+        return Marker(Phase.SAVE)
     return None
 
 
@@ -200,11 +202,19 @@ def _evaluate(file: str, function: str, library: bool, frame: Frame) -> Marker |
     return None
 
 
+def _copies_state(frame: Frame) -> bool:
+    """A copy of a state dict is made to be saved; a deep copy of a model makes a second set of weights."""
+    code = frame.span or frame.code
+    return "deepcopy(" in code and "state_dict()" in code
+
+
 def _load(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
     if _SERIALIZATION_FILE.search(file):
         return Marker(Phase.LOAD)
     if _MODULE_FILE.search(file) and _MODULE_MOVE.match(function):
         return Marker(Phase.LOAD)
+    if file.endswith("torch/optim/swa_utils.py") and function == "__init__":
+        return Marker(Phase.LOAD)  # AveragedModel: a second set of the weights
     if _LOAD_FUNCTION.match(function):
         return Marker(Phase.LOAD)
     if not library and _LOAD_USER.match(function):

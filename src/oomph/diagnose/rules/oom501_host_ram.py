@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.rules.base import Match, Rule
+from oomph.diagnose.senders import other_sender
 from oomph.evidence.model import Kind, MemorySample, Position, Quote
 from oomph.units import MIB, TIB, format_bytes, parse_size
 
@@ -17,10 +17,6 @@ _ABSURD = 64 * TIB
 _FULL_PERCENT = 90
 #: A use that grew by half over the log is growing, not fluctuating.
 _GROWTH = 1.5
-_OTHER_SENDER = re.compile(
-    r"DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)|\*\*\* (?:JOB|STEP) \S{1,40} ON \S{1,80} CANCELLED|\bscancel\b|"
-    r"\b[Pp]reempt(?:ed|ion)\b|\bEvicted\b|DeadlineExceeded|[Ss]pot (?:instance )?(?:interruption|termination)"
-)
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ class HostRam(Rule):
                 "likely sender."
             )
             return Match(Certainty.LIKELY, says, 0.6, sign.numbers, (case.failure.quote, sign.quote))
-        other = case.text_anywhere(_OTHER_SENDER)
+        other = other_sender(case.evidence)
         if other is not None:
             says = f"{told}. The log names another sender than a lack of host memory: {other.text[:100]}"
             return Match(Certainty.POSSIBLE, says, 0.15, evidence=(case.failure.quote, other))

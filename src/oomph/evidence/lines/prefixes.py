@@ -14,7 +14,7 @@ from oomph.evidence.lines.clock import parse_clock
 
 _RANK = re.compile(r"\[rank ?(\d{1,6})\]: ?")
 _TORCHRUN_TEE = re.compile(r"\[([A-Za-z_][\w-]{0,40}?)(\d{1,5})\]: ?")
-_MPI = re.compile(r"\[\d+,(\d{1,6})\]<std(?:out|err)>: ?")
+_MPI = re.compile(r"\[\d+,(?:mpirank:)?(\d{1,6})(?:,[\w.-]{1,60})?\]<std(?:out|err)>: ?")
 _RAY = re.compile(r"\(([A-Za-z_][\w.\-:]{0,80}?)?,? ?pid=(\d{1,10})(?:, ip=[\w.:]{1,60})?\) ?")
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d)) std(?:out|err) [FP] ?")
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3,9}Z) ")
@@ -132,6 +132,9 @@ def strip(text: str, prefixes: Prefixes) -> Stripped:
             match = pattern.match(out.text)
             if match:
                 out.stream = out.stream or match[0].strip()
+                named = _INLINE_RANK.search(match[0])  # "gpu-b11: [rank3]: "
+                if named:
+                    out.rank = int(named[1] or named[2] or named[3])
                 out.text = out.text[match.end() :]
                 break
         fixed = strip_fixed(out.text)

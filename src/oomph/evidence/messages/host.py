@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from oomph.evidence.messages.compact import StreamText
 from oomph.evidence.messages.pieces import is_raised
 from oomph.evidence.model import Failure, Kind
-from oomph.units import Amount
+from oomph.units import Amount, amount
 
 _CPU = re.compile(
     r"(?:DefaultCPUAllocator|CPUAllocator|alloc_cpu\.cpp:\d+\].{0,40}?):?(can'tallocatememory|notenoughmemory):"
@@ -22,11 +22,13 @@ _KERNEL = re.compile(
     r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})|oom-kill:constraint=CONSTRAINT_"
 )
 _KUBERNETES = re.compile(r"OOMKilled")
-_KUBERNETES_LEAD = re.compile(r"[Rr]eason[\"']?:[\"']?$|[Ss]tatus[\"']?:[\"']?$|\d/\d{1,3}$")
+_KUBERNETES_LEAD = re.compile(r"[Rr]eason[\"']?:?[\"'\[]?$|[Ss]tatus[\"']?:[\"']?$|\d/\d{1,3}$")
 _NUMPY = re.compile(
     r"Unabletoallocate(\d[\d.]{0,12})([KMGT]i?B)foranarraywithshape"
     r"|OSError:\[Errno12\]Cannotallocatememory|(?<![\w.])MemoryError(?::|$)"
 )
+
+_ON_DEVICE = re.compile(r"onGPU|GPU:?\d|ResourceExhausted|CUDA|cuda")
 
 
 def parse(stream: StreamText) -> Iterable[Failure]:
@@ -99,11 +101,15 @@ def _python(stream: StreamText) -> Iterable[Failure]:
         bare = match[0].startswith(("MemoryError", "OSError"))
         if not (is_raised(before) or (bare and len(before) <= 1)):
             continue
+        if _ON_DEVICE.search(stream.text, match.end(), match.end() + 200):
+            continue  # another framework's error about a GPU under Python's class
+        size = amount(match[1].rstrip("."), match[2]) if match[1] else None
         yield stream.failure(
             "P3_python_memoryerror",
             Kind.HOST_OOM,
             match.start(),
             match.end(),
+            numbers={"requested_bytes": size} if size is not None else {},
             raised=True,
             detail={"allocator": "cpu"},
         )
