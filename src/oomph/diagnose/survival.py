@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from oomph.diagnose.attempts import ran_later
 from oomph.diagnose.incidents import Group
 from oomph.diagnose.lookup import Exits, Progress, Tracebacks, line_of, step_of
 from oomph.diagnose.prose import talked_about
@@ -45,6 +46,9 @@ def status_of(evidence: Evidence, one: Group, cause: Group | None) -> tuple[str,
         if lead.kind is Kind.NCCL_OOM:
             return "dropped", f"NCCL warned that an allocation failed, and training went on: {why}"
         return "caught", why
+    later = ran_later(evidence, one.start.document)
+    if later:
+        return "caught", later
     if one.announced_as_caught:
         return "caught", "the program says that it caught it; the input does not show what came after"
     if lead.kind is Kind.KILLED:

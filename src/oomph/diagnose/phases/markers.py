@@ -69,6 +69,8 @@ _EVAL_FILE = re.compile(
     r"(?:^|/)(?:val|validate|validation|evaluate|eval|evaluator|evaluation|evaluation_loop|predict|prediction_loop|inference)\.py$"
 )
 
+#: Pictures that a trainer makes of its own state: a kind of evaluation, like a validation's.
+_PREVIEW = re.compile(r"_*(?:execute_)?samples?_(?:during_training|loop|images?)\w*$|_*preview(?:_\w+)?$")
 _GENERATE_FUNCTION = re.compile(
     r"(?:_?generate(?:_\w+)?|_sample|_beam_search|_greedy_search|_contrastive_search|_assisted_decoding|"
     r"(?:\w+_)?(?:greedy|beam)_search|(?:valid|test)_search|search_step|_?prefill|wake_up|_?rollout(?:_\w+)?|generate_sequences)$"
@@ -196,6 +198,8 @@ def _evaluate(file: str, function: str, library: bool, frame: Frame) -> Marker |
     if function == "test" and library:
         return None
     if _EVAL_FUNCTION.match(function):
+        return Marker(Phase.EVAL)
+    if _PREVIEW.match(function):
         return Marker(Phase.EVAL)
     if _EVAL_FILE.search(file) and function not in ("<module>", "forward"):
         return Marker(Phase.EVAL)

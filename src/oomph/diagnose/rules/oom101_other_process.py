@@ -17,6 +17,7 @@ SMALL_NEIGHBOUR = 1 * GIB
 class OtherProcess(Rule):
     """See the class attributes: they are the rule's documentation."""
 
+    rests_on_sizes = True
     code = "OOM101"
     cause = "other_process"
     name = "another-process-holds-the-card"

@@ -11,7 +11,8 @@ from oomph.evidence.model import Kind, Quote
 
 _NOT_HERE = frozenset({"F0_thc", "none_frame_only", "V2_vllm_cumem"})
 _PINS = re.compile(
-    r"pin_memory|_activation_offloading\.py \w{0,20}pack|pinned_(?:memory|buffer|tensor)|cudaHostAlloc|CachingHostAllocator|cudaHostRegister|HostAlloc\b",
+    r"pin_memory|_activation_offloading\.py \w{0,20}pack|"
+    r"pinned_(?:memory|buffer|tensor)|cudaHostAlloc|CachingHostAllocator|cudaHostRegister|HostAlloc\b",
     re.IGNORECASE,
 )
 _TEXT_PINS = re.compile(r"CachingHostAllocator|cudaHostAlloc|cudaHostRegister|in pin memory thread")

@@ -101,7 +101,7 @@ def _python(stream: StreamText) -> Iterable[Failure]:
         bare = match[0].startswith(("MemoryError", "OSError"))
         if not (is_raised(before) or (bare and len(before) <= 1)):
             continue
-        if _ON_DEVICE.search(stream.text, match.end(), match.end() + 200):
+        if _ON_DEVICE.search(stream.text, match.end(), match.end() + 700):
             continue  # another framework's error about a GPU under Python's class
         size = amount(match[1].rstrip("."), match[2]) if match[1] else None
         yield stream.failure(

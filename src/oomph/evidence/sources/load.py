@@ -12,7 +12,7 @@ from oomph.evidence.lines import build_document
 from oomph.evidence.model import Document
 from oomph.evidence.sources.discover import Entry, discover
 from oomph.evidence.sources.limits import Limits, limits_for
-from oomph.evidence.sources.ranks import line_rank, place_files
+from oomph.evidence.sources.ranks import line_rank, place_files, said_ranks
 from oomph.evidence.sources.read import Refused, Text, read_text
 
 #: Files of this size are read with the help of a second thread; smaller ones gain nothing from it.
@@ -111,6 +111,8 @@ def _documents(texts: Sequence[tuple[Entry, Text]]) -> list[Document]:
         rank = line_rank([region for _, region in text.regions])
         if rank is not None:
             own_ranks[index] = rank
+    for index, rank in said_ranks([[region for _, region in text.regions] for _, text in texts]).items():
+        own_ranks.setdefault(index, rank)
     places = place_files([entry.name for entry, _ in texts], own_ranks)
     documents: list[Document] = []
     for index, ((entry, text), place) in enumerate(zip(texts, places, strict=True)):
