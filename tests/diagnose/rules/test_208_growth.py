@@ -46,10 +46,16 @@ def test_memory_that_goes_up_and_down_is_no_leak() -> None:
     assert "growth_over_steps" not in causes(diagnosis)
 
 
-def test_four_readings_are_no_trend() -> None:
+def test_few_readings_that_do_not_double_are_no_trend() -> None:
     diagnosis = failed(FORWARD, oom(), before=logged(40, 50, 60, 70))
     assert "growth_over_steps" not in causes(diagnosis)
     assert "growth_over_steps" not in [one.cause for one in diagnosis.ruled_out]
+
+
+def test_few_readings_that_double_are_a_suspicion() -> None:
+    diagnosis = failed(FORWARD, oom(), before=logged(20, 36, 52, 68))
+    assert finding(diagnosis, "growth_over_steps").certainty is Certainty.POSSIBLE
+    assert top(diagnosis) == "activations"
 
 
 def test_loading_grows_too_and_is_no_leak() -> None:
