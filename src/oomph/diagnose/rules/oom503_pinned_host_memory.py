@@ -73,7 +73,7 @@ class PinnedHostMemory(Rule):
                 f"read, not memory of the card.{where}"
             )
             direct = frame is case.last_frame
-            return Match(Certainty.LIKELY, says, 0.85 if direct else 0.8 if wsl else 0.7)
+            return Match(Certainty.LIKELY, says, (0.85 if direct else 0.7) + (0.1 if wsl else 0.0))
         named = _named_near(case)
         if named is not None:
             says = f"The text next to the error names an allocation of pinned host memory.{where}"
