@@ -103,3 +103,47 @@ def test_a_traceback_of_something_else_is_not_taken() -> None:
     other = traceback(["data.py:5 in load: raise ValueError(path)"], "ValueError: no such shard")
     (only,) = group(evidence(other + steps(1, 10) + ERROR + "\n"))
     assert only.traceback is None
+
+
+DATA_PARALLEL = traceback(
+    [
+        "train.py:88 in train: logits = model(tokens)",
+        "torch/nn/parallel/data_parallel.py:185 in forward: outputs = self.parallel_apply(replicas, inputs, kwargs)",
+        "torch/nn/parallel/parallel_apply.py:110 in parallel_apply: output.reraise()",
+        "torch/_utils.py:694 in reraise: raise exception",
+    ],
+    "torch.cuda.OutOfMemoryError: Caught OutOfMemoryError in replica 0 on device 0.",
+)
+
+
+def test_data_parallels_caught_is_not_a_program_that_goes_on() -> None:
+    original = traceback(FORWARD, oom()).replace("Traceback (most", "Original Traceback (most", 1)
+    diagnosis = diagnosed(steps(1, 20) + DATA_PARALLEL + original)
+    assert [one.status for one in diagnosis.incidents] == ["fatal"]
+    assert str(diagnosis.phase.phase) == "forward"
+
+
+def test_what_fails_while_the_first_failure_is_handled_is_not_the_cause() -> None:
+    between = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    save = [
+        "train.py:150 in main: rescue(model)",
+        "train.py:99 in rescue: torch.save(model.state_dict(), path)",
+    ]
+    diagnosis = diagnosed(
+        traceback(FORWARD, oom()) + between + traceback(save, oom("512.00 MiB", cached="0.90 GiB"))
+    )
+    assert diagnosis.incident is diagnosis.incidents[0]
+    assert str(diagnosis.phase.phase) == "forward"
+
+
+def test_a_bar_between_the_frames_and_the_error() -> None:
+    rows = traceback(FORWARD, oom()).split("\n")
+    bar = " 50%|#####     | 50/100 [00:05<00:05, 3.3it/s, loss=2.5]"
+    diagnosis = diagnosed("\n".join([*rows[:4], bar, *rows[4:]]))
+    assert str(diagnosis.phase.phase) == "forward"
+    assert len(diagnosis.incident.traceback.frames) == len(FORWARD)
+
+
+def test_a_log_that_begins_inside_a_traceback() -> None:
+    diagnosis = diagnosed("\n".join(traceback(FORWARD, oom()).split("\n")[3:]))
+    assert str(diagnosis.phase.phase) == "forward"

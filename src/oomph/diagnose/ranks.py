@@ -52,7 +52,11 @@ def _first(evidence: Evidence, own: Sequence[Incident], chosen: Incident) -> tup
             return rank, f"GPU {chosen.failure.device} is local rank {rank} in the launcher's table"
         if root is not None and len(own) <= 1:
             return root.rank, "the launcher's table names it as the first failure, and the input has one"
-        blamed = {found.rank for found in evidence.exits if found.code not in (0, None, -15)}
+        blamed = {
+            found.rank
+            for found in evidence.exits
+            if found.rank is not None and found.code not in (0, None, -15)
+        }
         only = blamed.pop() if len(blamed) == 1 else None
         if only is not None and len(own) <= 1:
             return only, "the launcher says that this rank failed, and no other"

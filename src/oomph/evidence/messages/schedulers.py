@@ -24,7 +24,7 @@ _SCHEDULER = (
         ),
     ),
     ("Grid Engine", "hardlimit", re.compile(r"exceedsjobhardlimit[\"']?[hs]_(?:vmem|rss)", re.IGNORECASE)),
-    ("Slurm", "OUT_OF_ME", re.compile(r"(?<![\w.])OUT_OF_ME(?:MORY(?!\w)|\+)")),
+    ("Slurm", "OUT_OF_ME", re.compile(r"(?<!_)OUT_OF_ME(?:MORY(?![A-Z_])|\+)")),
 )
 _DAEMON = (
     (
@@ -39,6 +39,8 @@ _DAEMON = (
     ),
     ("macOS", "memorystatus", re.compile(r"memorystatus:killing\w{0,40}pid(\d{1,10})")),
 )
+#: Before the state's name: "State:", or a row of sacct, which begins with the job's number.
+_JOB_STATE = re.compile(r"[Ss]tate[:=]$|^\d{2,12}(?:[_.+]\w{1,20}|\D)")
 _COMMIT = re.compile(r"Thepagingfileistoosmallforthisoperationtocomplete|\[WinError1455\]|\(oserror1455\)")
 
 
@@ -59,6 +61,8 @@ def _told(stream: StreamText, pattern: re.Pattern[str], format: str, sender: str
     last_line = -2
     for match in pattern.finditer(stream.text):
         line = stream.line_index(match.start())
+        if sender == "Slurm" and not _JOB_STATE.search(stream.before(match.start())):
+            continue  # a state's name in other words
         if mention(stream.before(match.start())) == "prose" or line <= last_line + 1:
             continue  # the daemon's second line about one kill
         last_line = line
