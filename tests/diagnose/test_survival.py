@@ -125,3 +125,14 @@ def test_a_recovered_job_lists_every_failure(count: int) -> None:
     diagnosis = diagnosed(log)
     assert diagnosis.outcome is Outcome.RECOVERED
     assert len(diagnosis.incidents) == count
+
+
+def test_steps_that_a_dying_process_still_held_prove_nothing():
+    """stdout in a file is written in blocks; the last one stands behind the traceback."""
+    frames = ("train.py:120 in <module>: main()", "train.py:70 in main: train(cfg)", *FORWARD)
+    held = "".join(f"step {number} loss 2.3\n" for number in range(21, 61))
+    assert diagnosed(traceback(frames, oom()) + held).exit_code == 1
+    # Where a restart speaks in between, or the steps are more than a block (8,192 / 16 bytes = 512), it lives on.
+    assert diagnosed(traceback(frames, oom()) + "Starting worker\n" + held).exit_code == 0
+    many = "".join(f"step {number} loss 2.3\n" for number in range(21, 900))
+    assert diagnosed(traceback(frames, oom()) + many).exit_code == 0

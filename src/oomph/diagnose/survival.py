@@ -25,6 +25,8 @@ ENOUGH_STEPS_SHARED = 25
 DEVICE_KINDS = frozenset(
     {Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE, Kind.DISGUISED, Kind.NCCL_OOM, Kind.MANAGED_OOM, Kind.UNIFIED_OOM}
 )
+#: The buffer of a C or Python stream that is a file.
+_BLOCK = 8192
 _ASSERT = re.compile(r"device-side assert|Assertion `|CUDA_ERROR_ASSERT|illegal memory access")
 
 
@@ -89,7 +91,7 @@ def lives_on(evidence: Evidence, one: Group) -> tuple[bool, str]:
         if _same_writer(evidence, one, fact) and _beyond(fact, reached):
             count += 1
             last = fact
-    if last is not None and _blamed_later(evidence, one, last):
+    if last is not None and (_blamed_later(evidence, one, last) or _buffered(evidence, one)):
         return False, ""
     if last is not None and count >= (ENOUGH_STEPS_SHARED if shared else ENOUGH_STEPS):
         where = f"(to line {last.quote.line}: {last.quote.text[:80]})"
@@ -166,3 +168,21 @@ def _host_memory_known(evidence: Evidence) -> bool:
     return evidence.fact("host_memory_percent") is not None or any(
         sample.what == "host_used" for sample in evidence.samples
     )
+
+
+def _buffered(evidence: Evidence, one: Group) -> bool:
+    """True when steps behind an uncaught error may be output that the process still held when it died.
+
+    A traceback that begins at `<module>` is Python's own, printed on the way out; stdout, when it is a file, is
+    written in blocks of 8 KiB, the last of them at the exit, behind the traceback on stderr. So where nothing but
+    steps follows, and they fit into one block, they prove nothing. A restart prints more than steps.
+    """
+    traceback = one.traceback
+    if traceback is None or not traceback.frames or traceback.frames[0].function != "<module>":
+        return False
+    if one.announced_as_caught or not any(failure.raised for failure in one.prints):
+        return False
+    lines = evidence.documents[one.end.document].lines
+    rest = [line for line in lines[one.end.line + 1 :] if line.text.strip()]
+    steps = len(_behind(evidence, one.end.document, "progress", one.end.line))
+    return steps >= len(rest) and sum(len(line.text) + 1 for line in rest) <= _BLOCK

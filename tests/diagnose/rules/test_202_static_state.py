@@ -20,6 +20,7 @@ from tests.diagnose.logs import (
 )
 
 FULL = "trainable params: 6,738,415,616 || all params: 6,738,415,616 || trainable%: 100.0\n"
+FP32_ADAM = "torch_dtype: float32\noptimizer: AdamW\n"
 LORA = "trainable params: 4,194,304 || all params: 6,742,609,920 || trainable%: 0.0622\n"
 
 
@@ -34,12 +35,38 @@ def test_loading_is_where_weights_do_not_fit() -> None:
 
 def test_parameters_times_bytes_pass_the_card() -> None:
     # fp32: 6,738,415,616 x (4 weights + 4 gradients + 8 Adam) = 107,814,649,856 bytes = 100.41 GiB > 79.15
-    diagnosis = failed(FORWARD, oom(), before=FULL + "torch_dtype: float32\n***** Running training *****\n")
+    diagnosis = failed(FORWARD, oom(), before=FULL + FP32_ADAM)
     found = finding(diagnosis, "static_state_too_big")
     assert top(diagnosis) == "static_state_too_big"
     assert found.numbers["static_bytes"] == 6_738_415_616 * 16
     assert found.numbers["capacity_bytes"] == gib(79.15)
     assert "6.74 B parameters" in found.says
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        # 6,738,415,616 x (2 weights + 2 gradients + 4 states in the parameters' own dtype) = 50.21 GiB < 0.9 x 79.15
+        "torch_dtype: bfloat16\noptimizer: AdamW\n",
+        # fp32 with two 8-bit states: x (4 + 4 + 2) = 62.76 GiB
+        "torch_dtype: float32\noptimizer: adamw_8bit\n",
+        # an optimizer that nothing names: weights and gradients alone, x (4 + 4) = 50.21 GiB
+        "torch_dtype: float32\n",
+        "torch_dtype: float32\noptimizer: sgd\n",
+    ],
+)
+def test_what_the_optimizer_does_not_keep_is_not_counted(settings: str) -> None:
+    log = FULL + settings + "starting training\n"
+    assert top(failed(FORWARD, oom(), before=log)) == "activations"
+
+
+def test_evaluation_has_neither_gradients_nor_states() -> None:
+    frames = (
+        "train.py:70 in main: evaluate(model, loader)",
+        "train.py:50 in evaluate: out = model(x)",
+        *FORWARD[1:],
+    )
+    assert top(failed(frames, oom(), before=FULL + FP32_ADAM)) == "eval_generation"
 
 
 def test_a_lora_of_the_same_model_fits() -> None:

@@ -25,7 +25,7 @@ _HOLDS_AGAINST: dict[Phase, frozenset[Phase]] = {
     Phase.EVAL: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER}),
     Phase.GENERATE: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.EVAL}),
     Phase.SAVE: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER}),
-    Phase.LOAD: frozenset({Phase.FORWARD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER}),
+    Phase.LOAD: frozenset({Phase.FORWARD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER, Phase.SAVE}),
     Phase.BACKWARD: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.EVAL, Phase.GENERATE}),
     Phase.FORWARD: frozenset({Phase.INIT, Phase.LOAD}),
     Phase.OPTIMIZER: frozenset({Phase.INIT, Phase.LOAD, Phase.SAVE}),

@@ -54,6 +54,18 @@ class OtherProcess(Rule):
     def _named(self, case: Case, held: int) -> Match:
         foreign = case.neighbours.of("foreign")
         ledger = case.ledger
+        if (
+            len(case.failure.processes) == 1
+            and ledger.reserved_bytes is None
+            and ledger.process_bytes is None
+        ):
+            return Match(
+                Certainty.POSSIBLE,
+                f"Process {foreign[0].pid} holds {format_bytes(held)}; the message is cut before this process's own "
+                "figures, so it may be this very process.",
+                weight=0.1,
+                numbers={"other_processes_bytes": held},
+            )
         who = ", ".join(
             f"process {one.pid} ({format_bytes(one.used_bytes)})" for one in foreign if one.used_bytes
         )

@@ -59,8 +59,9 @@ class GrowthOverSteps(Rule):
                 "readings, no steady growth",
             )
         evaluating = case.phase in (Phase.EVAL, Phase.GENERATE)
+        peaks = series[0].what.startswith("max_") and not _even(series)
         return Match(
-            Certainty.POSSIBLE if evaluating else Certainty.LIKELY,
+            Certainty.POSSIBLE if evaluating or peaks else Certainty.LIKELY,
             f"What is allocated grew from {format_bytes(first)} to {format_bytes(last)} over {len(series)} readings, "
             "and was still growing: something keeps tensors of earlier steps.",
             weight=0.9,
@@ -112,4 +113,12 @@ def _late_growth(series: Sequence[MemorySample]) -> bool:
     third = max(2, len(series) // 3)
     early = series[0].value.bytes
     late_start, end = series[-third].value.bytes, series[-1].value.bytes
-    return end - late_start >= 0.15 * (end - early)
+    even = (third - 1) / (len(series) - 1)
+    return end - late_start >= 0.5 * even * (end - early)
+
+
+def _even(series: Sequence[MemorySample]) -> bool:
+    """True when every step adds about as much: a running maximum also rises by a longer batch now and then."""
+    steps = sorted(after.value.bytes - before.value.bytes for before, after in pairwise(series))
+    middle = steps[len(steps) // 2]
+    return middle > 0 and steps[0] >= middle // 2 and steps[-1] <= 2 * middle
