@@ -11,8 +11,8 @@ PROPER = (
     "of which 1.19 GiB is free. Process 4242 has 1.00 MiB memory in use. Including non-PyTorch memory, this process "
     "has 22.33 GiB memory in use. Of the allocated memory 21.40 GiB is allocated by PyTorch, with 10.00 MiB allocated "
     "in private pools (e.g., CUDA Graphs), and 512.00 MiB is reserved by PyTorch but unallocated. If reserved "
-    "but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  "
-    "See documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+    "but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid "
+    "fragmentation.  See documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
 )
 OLD = (
     "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 1; 15.90 GiB total capacity; 14.50 GiB already "
@@ -67,6 +67,18 @@ def test_the_traceback_too():
         ("/r/train.py", 4, "step")
     ]
     assert trace.exception == "RuntimeError"
+
+
+def test_a_traceback_behind_a_prefix():
+    rows = [
+        "traceback (most recent call last):",
+        '  file "/r/a.py", line 4, in step',
+        "    loss.backward()",
+        OLD.lower(),
+    ]
+    log = "\n".join(f"2025-01-01 10:00:01 | trainer | error | {row}" for row in rows)
+    (trace,) = parse_traces(build_document("x.log", [(1, log)]))
+    assert [(frame.line, frame.code) for frame in trace.frames] == [(4, "loss.backward()")]
 
 
 @pytest.mark.parametrize(

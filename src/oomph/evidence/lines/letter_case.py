@@ -12,7 +12,7 @@ _LOWER = ("out of memory. tried to allocate", "cuda error: out of memory", "hip 
 _UPPER = tuple(needle.upper() for needle in _LOWER)
 _LOWER_ROWS = (*_LOWER, "traceback (most recent call last)")
 _UPPER_ROWS = (*_UPPER, "TRACEBACK (MOST RECENT CALL LAST)")
-_FRAME = re.compile(r"file \"[^\"]{1,1000}\", line \d{1,9}")
+_FRAME = re.compile(r'(?:^|\s)file "[^"]{1,1000}", line \d')
 
 #: As PyTorch's allocators (c10/cuda/CUDACachingAllocator.cpp and its kin) and Python print them.
 _PHRASES = (
@@ -41,7 +41,7 @@ _WORDS = re.compile(
     + r"|(?<=[0-9] )[kmgt]ib\b"
     + r"|\b(?:gpu|xpu|npu)(?= [0-9]{1,4}(?: has a total|;))|\bgpu(?=\s{1,2}has a total)"
     + r"|\bprocess(?= [0-9]{1,10} has )"
-    + r'|^[\s|]{0,40}file(?= "[^"]{1,1000}", line [0-9])',
+    + r'|(?<!\S)file(?= "[^"]{1,1000}", line [0-9])',
     re.IGNORECASE,
 )
 
@@ -58,7 +58,7 @@ def restore(row: str) -> str:
     if any(needle in row for needle in _UPPER_ROWS) or ('FILE "' in row and '", LINE ' in row):
         lower = row.lower()
         return _WORDS.sub(_letters, lower) if len(lower) == len(row) else row
-    if 'file "' in row and _FRAME.match(row.lstrip()):
+    if 'file "' in row and _FRAME.search(row):
         return _WORDS.sub(_letters, row)
     return row
 
@@ -70,8 +70,4 @@ def _letters(match: re.Match[str]) -> str:
         return proper
     if lower in ("kib", "mib", "gib", "tib"):
         return f"{lower[0].upper()}iB"
-    if lower == "process":
-        return "Process"
-    if lower.endswith("file"):
-        return f"{match[0][:-4]}File"
-    return lower.upper()
+    return lower.capitalize() if lower in ("process", "file") else lower.upper()
