@@ -159,6 +159,12 @@ def test_lines_that_are_just_lines(line):
     assert escapes.unfold(line) is None
 
 
+def test_a_flood_of_line_ends_keeps_the_beginning_and_the_end():
+    rows = texts("RuntimeError: first" + "#012" * 50_000 + "last")
+    assert len(rows) == 10_000
+    assert (rows[0], rows[-1]) == ("RuntimeError: first", "last")
+
+
 _PIECES = st.sampled_from(
     [
         "#012", "\\012", "\\n", "\\\\n", "\\", "\\u", "\\ud800", "%0A", "%", "out+of+memory", "out%20of%20memory", "&",

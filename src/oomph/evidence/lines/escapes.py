@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, unquote_plus
 
+#: So many lines of one are kept, half of them its last: a traceback of a deep recursion has 3,000.
+_MOST_LINES = 10_000
 _HEADER = "Traceback (most recent call last)"
 #: What shows that a line with "#012" is an error's text. The sign with digits also counts things ("batch #012").
 _ERROR_TEXT = re.compile(r"[a-z](?:Error|Exception|Interrupt)\b|ut of memory|[#\\]012\s{1,12}File \"")
@@ -55,7 +57,10 @@ def unfold(row: str) -> list[str] | None:
         text = text.replace("%0D", "").replace("%0A", "\n").replace("%25", "%")
     if "\\n" in text and (_HEADER in text or _ESCAPED_FRAME.search(text)):
         text = _decode_c(text)
-    return None if text is row else text.split("\n")
+    if text is row:
+        return None
+    rows = text.split("\n")
+    return rows if len(rows) <= _MOST_LINES else [*rows[: _MOST_LINES // 2], *rows[-_MOST_LINES // 2 :]]
 
 
 def _decode_octal(text: str) -> str:
