@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -100,15 +101,16 @@ class Pushed:
         return size
 
 
-class _Buffered:
+class _Buffered(ABC):
     """Gives out at most `size` bytes of what `_more` produces."""
 
     def __init__(self) -> None:
         self._pending = b""
         self._at = 0
 
+    @abstractmethod
     def _more(self, size: int) -> bytes:
-        raise NotImplementedError
+        """The next bytes, about `size` of them; none at the end."""
 
     def read(self, size: int, /) -> bytes:
         if self._at >= len(self._pending):
