@@ -155,6 +155,7 @@ def _clean(pieces: _Pieces) -> tuple[list[Line], list[int], dict[int, str]]:
 
 def _strip_prefixes(pieces: _Pieces, texts: list[str], cell_ranks: dict[int, int]) -> list[Line]:
     known = prefixes.learn(texts)
+    width = _wrap_width(texts)
     lines: list[Line] = []
     for index, ((number, _), text) in enumerate(zip(pieces.rows, texts, strict=True)):
         cell_rank = cell_ranks.get(index) if cell_ranks else None
@@ -162,6 +163,9 @@ def _strip_prefixes(pieces: _Pieces, texts: list[str], cell_ranks: dict[int, int
         rank = cell_rank if cell_rank is not None else out.rank
         stream = out.stream or (f"rank{cell_rank}" if cell_rank is not None else "")
         line = Line(out.text, number, stream, rank, out.time)
+        if width and lines and not stream and lines[-1].stream and len(texts[index - 1]) == width:
+            # A terminal broke the line before: its rest has the prefix of its beginning.
+            line.stream, line.rank, line.time = lines[-1].stream, lines[-1].rank, lines[-1].time
         if pieces.continued and index in pieces.continued:
             # Who wrote the physical line stands at its beginning alone.
             line.stream = line.stream or lines[-1].stream
@@ -169,3 +173,14 @@ def _strip_prefixes(pieces: _Pieces, texts: list[str], cell_ranks: dict[int, int
             line.time = lines[-1].time if line.time is None else line.time
         lines.append(line)
     return lines
+
+
+def _wrap_width(texts: list[str]) -> int:
+    """The column at which a terminal wrapped every long line; 0 where lines are as long as they are.
+
+    Wrapped text has no line above the width and several of exactly that length, which lines do not have by chance.
+    """
+    lengths = [len(text) for text in texts]
+    longest = max(lengths, default=0)
+    full = sum(length == longest for length in lengths)
+    return longest if 40 <= longest <= 400 and full >= 4 else 0

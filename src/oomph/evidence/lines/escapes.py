@@ -6,6 +6,7 @@ r"""Lines that hold several: line ends that a collector or a logger wrote out in
 - JSON and logfmt writers, and Python's repr(), escape as C does: "\n", "\t", "\"", "\\"; a record inside a record does
   it twice. repr() of `traceback.format_exception()` is a list of such strings.
 - GitHub's workflow commands ("::error::...") write "%0A".
+- Pages break lines with <br>.
 - Webhooks carry a message as a form ("text=CUDA+out+of+memory.+Tried...") or a URL ("CUDA%20out%20of%20memory").
 """
 
@@ -30,6 +31,7 @@ _ESCAPED_FRAME = re.compile(r"\\n\s{1,12}File \\{0,3}\"")
 _LINE_ENDS_ONLY = re.compile(r'File "[A-Za-z]:\\[^\\]')
 _LINE_END = re.compile(r'(File "[^"]{1,1000}")|(?:\\r)?\\n')
 _TWICE = re.compile(r"(?:last\):?|\", line \d{1,9}, in [\w<>.]{1,80})\\\\(?:r\\\\)?n")
+_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _FORM_FIELD = re.compile(r"([\w.\[\]-]{1,60})=(.*)", re.DOTALL)
 _FORM_NEEDLES = ("out+of+memory", "out%20of%20memory", "out%2520of%2520memory", "out%2Bof%2Bmemory")
 
@@ -43,6 +45,7 @@ def may_fold(text: str) -> bool:
         or "%0A" in text
         or "out+of+" in text
         or "out%2" in text
+        or "<br" in text
     )
 
 
@@ -57,6 +60,8 @@ def unfold(row: str) -> list[str] | None:
         text = text.replace("%0D", "").replace("%0A", "\n").replace("%25", "%")
     if "\\n" in text and (_HEADER in text or _ESCAPED_FRAME.search(text)):
         text = _decode_c(text)
+    if "<br" in text and (_HEADER in text or _ERROR_TEXT.search(text)):
+        text = _BREAK.sub("\n", text)
     if text is row:
         return None
     rows = text.split("\n")

@@ -28,6 +28,8 @@ _NUMPY = re.compile(
     r"|OSError:\[Errno12\]Cannotallocatememory|(?<![\w.])MemoryError(?::|$)"
 )
 
+#: What the C++ runtime writes when operator new got nothing.
+_BAD_ALLOC = re.compile(r"terminatecalledafterthrowinganinstanceof'std::bad_alloc'")
 _ON_DEVICE = re.compile(r"onGPU|GPU:?\d|ResourceExhausted|CUDA|cuda")
 
 
@@ -76,6 +78,10 @@ def parse(stream: StreamText) -> Iterable[Failure]:
     if "OOMKilled" in text:
         yield from _kubernetes(stream)
     yield from _python(stream)
+    for match in _BAD_ALLOC.finditer(text):
+        yield stream.failure(
+            "P5_bad_alloc", Kind.HOST_OOM, match.start(), match.end(), detail={"allocator": "C++"}
+        )
 
 
 def _kubernetes(stream: StreamText) -> Iterable[Failure]:

@@ -15,6 +15,7 @@ _BUS = re.compile(
     r"unableto(?:allocatesharedmemory\(shm\)forfile|mmap\d{1,15}bytesfromfile)<?/?[\w./-]{0,80}>?:"
     r"(?:Nospaceleftondevice|Cannotallocatememory)|"
     r"unabletoopensharedmemoryobject<?/?[\w./-]{0,80}>?inread-writemode|"
+    r"unabletowritetofile</torch_[\w./-]{0,80}>:Nospaceleftondevice|failedtoextend/dev/shm/nccl-\w{1,20}|"
     r"Nospaceleftondevice.{0,60}?/dev/shm|/dev/shm/\S{0,80}?:?Nospaceleftondevice"
 )
 _BITSANDBYTES = re.compile(
@@ -27,7 +28,7 @@ _FINDER = re.compile(r"Noexecutablebatchsizefound,reachedzero")
 def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures that are not the device allocator's."""
     text = stream.text
-    if "erro" in text or "Nospace" in text or "sharedmemory" in text:
+    if "erro" in text or "Nospace" in text or "sharedmemory" in text or "extend" in text:
         for match in _BUS.finditer(text):
             before = stream.before(match.start())
             if mention(before) and not is_raised(before):

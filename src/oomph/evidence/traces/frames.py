@@ -8,9 +8,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_PYTHON = re.compile(r'^[\s|│+]*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}?))?\s*[|│]?$')
+#: The quotes may be a spreadsheet's (doubled) or a word processor's (curved).
+_PYTHON = re.compile(
+    r'^[\s|│+]*File (?:"{1,2}|[“”„])([^"“”]{1,1000})(?:"{1,2}|[“”]), line (\d{1,9})(?:, in (.{1,200}?))?\s*[|│]?$'
+)
 _RICH = re.compile(r"^\s*[│|]\s*(\S.{0,400}?):(\d{1,9}) in (\S.{0,200}?)\s*[│|]?\s*$")
 _RICH_CODE = re.compile(r"^\s*[│|]\s*[❱>]\s*(\d{1,9}) [│|] ?(.*?)\s*[│|]?\s*$")
+_QUOTED = re.compile('File ["“”„]')
 _IPYTHON = re.compile(r"^File (\S.{0,400}?):(\d{1,9}), in (\S.{0,400}?)\s*$")
 _IPYTHON_CELL = re.compile(r"^(?:Cell In|Input In|In) ?\[(\d{1,6})\], line (\d{1,9})\s*$")
 _IPYTHON_OLD = re.compile(r"^(\S.{0,400}?\.py|<ipython-input-\S{1,80}>) in (\S.{0,400}?)\s*$")
@@ -35,7 +39,7 @@ class RawFrame:
 
 def read_frame(text: str, index: int) -> RawFrame | None:
     """The frame that this line opens, or None. `index` is the line's index in its document."""
-    if 'File "' in text:
+    if "File " in text and _QUOTED.search(text):
         match = _PYTHON.match(text)
         if match:
             return RawFrame(match[1], int(match[2]), (match[3] or "").strip(), "python", index)
