@@ -26,6 +26,8 @@ def rank_verdict(evidence: Evidence, incidents: Sequence[Incident], chosen: Inci
     if chosen is None:
         return _not_of_memory(evidence)
     first, how = _first(evidence, own, chosen)
+    if first is not None and not failed and len(own) == 1:
+        failed[first] = None
     consequences = _consequences(evidence, set(failed))
     return RankVerdict(first, how, tuple(failed), consequences, tuple(_notes(own)))
 

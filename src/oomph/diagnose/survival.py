@@ -59,7 +59,7 @@ def status_of(evidence: Evidence, one: Group, cause: Group | None) -> tuple[str,
                 "consequence",
                 f"the process was killed after another failure (line {cause.lead.quote.line})",
             )
-        sender = None if _host_memory_known(evidence) else other_sender(evidence)
+        sender = None if _host_memory_known(evidence) else other_sender(evidence, one.start)
         if sender is not None:
             return "dropped", f"SIGKILL, and the log names who sent it: {sender.text[:100]}"
     if lead.kind is Kind.SHM or lead.kind is Kind.HOST_OOM:

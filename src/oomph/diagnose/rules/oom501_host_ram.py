@@ -114,7 +114,7 @@ class HostRam(Rule):
                 "likely sender."
             )
             return Match(Certainty.LIKELY, says, 0.6, sign.numbers, (case.failure.quote, sign.quote))
-        other = other_sender(case.evidence)
+        other = other_sender(case.evidence, case.group.start)
         if other is not None:
             says = f"{told}. The log names another sender than a lack of host memory: {other.text[:100]}"
             return Match(Certainty.POSSIBLE, says, 0.15, evidence=(case.failure.quote, other))

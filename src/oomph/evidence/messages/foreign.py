@@ -18,6 +18,11 @@ from oomph.units import Amount
 #: (library, a literal that has to be there, pattern; group 1, where there is one, is the request in bytes)
 _TEXTS = (
     (
+        "Level Zero",
+        "ERROR_OUT_OF_",
+        re.compile(r"(?:UR_RESULT|PI|ZE_RESULT)_ERROR_OUT_OF_(?:DEVICE_MEMORY|RESOURCES)"),
+    ),
+    (
         "CuPy",
         "Outofmemoryallocating",
         re.compile(r"Outofmemoryallocating([\d,]{1,25})bytes\(allocatedsofar"),

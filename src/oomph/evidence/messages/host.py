@@ -30,6 +30,7 @@ _NUMPY = re.compile(
 
 #: What the C++ runtime writes when operator new got nothing.
 _BAD_ALLOC = re.compile(r"terminatecalledafterthrowinganinstanceof'std::bad_alloc'")
+_MMAP = re.compile(r"unabletommap(\d{1,18})bytesfromfile<[^<>]{1,400}>:Cannotallocatememory")
 _ON_DEVICE = re.compile(r"onGPU|GPU:?\d|ResourceExhausted|CUDA|cuda")
 
 
@@ -78,6 +79,17 @@ def parse(stream: StreamText) -> Iterable[Failure]:
     if "OOMKilled" in text:
         yield from _kubernetes(stream)
     yield from _python(stream)
+    for match in _MMAP.finditer(text):
+        if "shm/" not in match[0] and "</torch_" not in match[0]:  # those are shared memory
+            yield stream.failure(
+                "P6_mmap",
+                Kind.HOST_OOM,
+                match.start(),
+                match.end(),
+                numbers={"requested_bytes": Amount(int(match[1]))},
+                raised=is_raised(stream.before(match.start())),
+                detail={"allocator": "cpu"},
+            )
     for match in _BAD_ALLOC.finditer(text):
         yield stream.failure(
             "P5_bad_alloc", Kind.HOST_OOM, match.start(), match.end(), detail={"allocator": "C++"}

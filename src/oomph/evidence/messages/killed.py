@@ -19,6 +19,7 @@ _CODE = re.compile(
 )
 _WORKER = re.compile(r"DataLoaderworker\(pids?\(?s?\)?(\d{1,10})\)iskilledbysignal:Killed")
 _SHELL = re.compile(r"line\d{1,6}:(\d{1,10})Killed")
+_SRUN = re.compile(r"srun:error:[\w.-]{1,80}:tasks?(\d{1,6}):Killed")
 #: What a shell says of a child: bash without job control, bash on macOS, zsh.
 _ALONE = re.compile(r"Killed(?:: 9)?(?: {2,}\S.*)?$|(?:zsh: killed|(?:ba)?sh: \d+ Killed) {2,}\S.*$")
 _RANK = re.compile(r"rank:(\d{1,6})\(local_rank:\d{1,6}\)exitcode$")
@@ -51,6 +52,8 @@ def parse(stream: StreamText) -> Iterable[Failure]:
         )
     for match in _SHELL.finditer(text):
         yield stream.failure("K1_sigkill", Kind.KILLED, match.start(), match.end(), detail={"pid": match[1]})
+    for match in _SRUN.finditer(text):
+        yield stream.failure("K1_sigkill", Kind.KILLED, match.start(), match.end(), rank=int(match[1]))
     for index in stream.indices:
         line = stream.document.lines[index]
         if "illed" in line.text and _ALONE.match(line.text.strip()):

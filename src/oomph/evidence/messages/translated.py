@@ -21,7 +21,7 @@ from oomph.units import Amount, amount
 _SIZE = re.compile(SIZE)
 _DECIMAL_COMMA = re.compile(r"^\d{1,6},\d\d$")
 _GPU = re.compile(r"GPU(\d{1,3})(?!\d)")
-_PID = re.compile(r"(?<![\d.])(\d{2,10})[^\d\s]{1,40}$")
+_PID = re.compile(r"(?<![\d.,])(\d{2,10})[^\d\s]{1,40}$")
 _ENGLISH = ("outofmemory", "Triedtoallocate", "totalcapac", "utilization", "Utilization", "KVcache")
 
 
