@@ -27,7 +27,7 @@ def outside() -> Path | None:
     return _BESIDE if _BESIDE.is_dir() else None
 
 
-FOLDERS = [_DATA / "heldout", _DATA / "heldout2", *filter(None, [outside()])]
+FOLDERS = [*(_DATA / name for name in ("heldout", "heldout2", "heldout3")), *filter(None, [outside()])]
 
 #: what must hold -> (counter of right answers, counter of all, how its misses begin)
 ALL_RIGHT = {

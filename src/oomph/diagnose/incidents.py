@@ -192,7 +192,7 @@ def _traceback(evidence: Evidence, one: Group) -> Traceback | None:
     for traceback in tracebacks.near(lead.position, lead.stream, before=6, behind=60):
         if _tells_of(traceback, one):
             return traceback
-    if lead.kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE):
+    if lead.kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE) or "/nccl-" in lead.quote.text:
         told = evidence.derived(_Telling).by_kind.get(one.lead.kind, [])
         at = bisect_left(told, lead.position, key=lambda traceback: traceback.start)
         return next((traceback for traceback in told[at : at + 1] if _tells_of(traceback, one)), None)
@@ -202,7 +202,7 @@ def _traceback(evidence: Evidence, one: Group) -> Traceback | None:
 _TELLS = {
     Kind.NCCL_OOM: re.compile(r"NCCL|unhandled cuda error|ncclUnhandledCudaError|CUDA error", re.IGNORECASE),
     Kind.DEVICE_OOM_BARE: re.compile(r"out of memory", re.IGNORECASE),
-    Kind.SHM: re.compile(r"[Bb]us error|shared memory"),
+    Kind.SHM: re.compile(r"[Bb]us error|shared memory|NCCL error"),
     Kind.KILLED: re.compile(r"killed by signal|exited unexpectedly"),
 }
 
@@ -213,7 +213,7 @@ class _Telling:
     def __init__(self, evidence: Evidence) -> None:
         self.by_kind: dict[Kind, list[Traceback]] = {
             kind: [traceback for traceback in evidence.tracebacks if _tells_of_kind(traceback, kind)]
-            for kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE, Kind.DEVICE_OOM)
+            for kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE, Kind.DEVICE_OOM, Kind.SHM)
         }
 
 

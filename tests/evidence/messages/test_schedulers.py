@@ -131,3 +131,34 @@ def test_the_global_rank_of_a_killed_process_stands_in_the_table():
         "  exitcode  : -9 (pid: 3383)\n"
     )
     assert {failure.rank for failure in read(log)} == {14}
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("RuntimeError: unable to write to file </torch_33_17_4>: No space left on device (28)", Kind.SHM),
+        (
+            "node-0:90:201 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-7c2 to 9 bytes",
+            Kind.SHM,
+        ),
+        ("  traceback : Signal 7 (SIGBUS) received by PID 2013", Kind.SHM),
+        ("./run.sh: line 8:   211 Bus error               (core dumped) python train.py", Kind.SHM),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", Kind.HOST_OOM),
+        ("srun: error: gpu01: task 2: Killed", Kind.KILLED),
+    ],
+)
+def test_shared_and_host_memory_in_other_words(line: str, kind: Kind):
+    assert [failure.kind for failure in read(f"step 1 loss 2.0\n{line}\n")] == [kind]
+
+
+def test_a_mapping_that_was_refused_names_its_size():
+    line = "RuntimeError: unable to mmap 140737488355 bytes from file </models/a.pth>: Cannot allocate memory (12)"
+    (failure,) = read(line + "\n")
+    assert failure.kind is Kind.HOST_OOM
+    assert failure.numbers["requested_bytes"].bytes == 140_737_488_355
+
+
+def test_a_metal_buffer_that_is_too_large():
+    (failure,) = read("RuntimeError: Invalid buffer size: 24.00 GB\n")
+    assert failure.kind is Kind.UNIFIED_OOM
+    assert failure.numbers["requested_bytes"].bytes == 24 * 2**30

@@ -43,6 +43,7 @@ class Decision:
     frame: Frame
     recompute: bool = False
     by_code: bool = False
+    weak: bool = False
 
 
 def decide(frames: Sequence[Frame]) -> Decision | None:
@@ -75,7 +76,7 @@ def decide(frames: Sequence[Frame]) -> Decision | None:
 
 
 def _take(frame: Frame, marker: Marker) -> Decision:
-    return Decision(marker.phase, frame, recompute=marker.recompute)
+    return Decision(marker.phase, frame, recompute=marker.recompute, weak=marker.weak)
 
 
 def _plumbing(frame: Frame) -> bool:

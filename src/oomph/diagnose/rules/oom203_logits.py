@@ -16,6 +16,10 @@ _LOSS = re.compile(
     r"\.logits\b|vocab_parallel|entropy_from_logits|selective_log_softmax|gather_log_probs|logprobs_from_logits|"
     r"log_probs_from_logits|softmax\(\w*logits|_get_per_token_logps|logits\s*=\s*logits"
 )
+#: Losses that never make the whole logits.
+_FUSED = re.compile(
+    r"fused_linear|liger|cut_cross_entropy|linear_cross_entropy|chunked_(?:cross_entropy|loss)", re.IGNORECASE
+)
 _LOSS_SAID = re.compile(r"cross.?entropy|logits|lm_head", re.IGNORECASE)
 _TOKENS_SAID = re.compile(
     r"tokens per (?:micro-?batch|device|gpu)\s*[:=]?\s*(\d[\d,]{1,9})|(\d[\d,]{1,9}) tokens "
@@ -71,6 +75,14 @@ class LogitsLoss(Rule):
         if not last.span and re.search(r"cross_entropy\([^()]*\w+\(", code) and ";" in code:
             return None
         request = case.request_bytes
+        if case.frame_matching(_FUSED, innermost=6) is not None:
+            return Match(
+                Certainty.POSSIBLE,
+                f"The request was made inside a fused loss (`{code[:80]}`), which does not keep the logits; what it "
+                "needs besides (the gradient of the output layer) did not fit.",
+                weight=0.7,
+                numbers={"request_bytes": request} if request else {},
+            )
         exact = self._exact(case)
         says = f"The request was made by the loss on the logits (`{code[:80]}`)"
         if request:

@@ -12,6 +12,7 @@ from oomph.evidence.model import Document, Line, Quote
 #: A line longer than this is cut into pieces at the places that matter; nothing downstream sees longer ones.
 MAX_LINE = 20_000
 _KEEP_BEFORE, _KEEP_AFTER = 2_000, 6_000
+_MARKUP = ("</", "<html", "<body", "&gt;", "&lt;", "&quot;", "&nbsp;", "&#")
 _INTERESTING = re.compile(
     r"out of memory|Tried to allocate|Traceback \(most recent|OutOfMemoryError|CUDA error|exitcode|NCCL WARN"
 )
@@ -130,7 +131,7 @@ def _clean(pieces: _Pieces) -> tuple[list[Line], list[int], dict[int, str]]:
     sample = "\n".join(text[:300] for _, text in raws[:2000])
     sample += "\n".join(text[:300] for _, text in raws[-500:])
     spelled = clean.has_spelled_ansi(sample)
-    markup = "</" in sample or "&gt;" in sample or "&lt;" in sample or "&quot;" in sample or "&#" in sample
+    markup = any(sign in sample for sign in _MARKUP)
     cells = CellRanks()
     texts: list[str] = []
     cell_ranks: dict[int, int] = {}
