@@ -44,7 +44,7 @@ _UNNUMBERED = (
 )
 _TABLE = re.compile(r"^(\d{1,9})\s+\(\d{1,3}\.\d{1,4}%\)\s+[\d.]{1,12} (?:ms|s)\b")  # nerfstudio
 _EPOCH = re.compile(r"\bepoch\b|['\"]loss['\"]")
-_TOTAL_STEPS = re.compile(r"Total (?:optimization )?steps = ([\d,]{1,16})")
+_TOTAL_STEPS = re.compile(r"Total (?:optimization )?steps = (\d[\d,]{0,15})")
 
 
 @dataclass
