@@ -17,6 +17,9 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _QUOTE = re.compile(r"\s{0,3}(?:>(?!>) ?){1,4}")
+#: No table's columns are further apart; patterns that skip white space need not cross a desert of it.
+_WIDEST = 200
+_WIDE = re.compile(rf"(?<!\s)\s{{{_WIDEST + 1},}}")
 
 
 def strip_ansi(text: str, *, spelled: bool = False) -> str:
@@ -38,6 +41,11 @@ def strip_controls(text: str) -> str:
     if not text.isprintable():
         text = _CONTROL.sub("", text).replace("\ufeff", "")
     return text
+
+
+def narrow(text: str) -> str:
+    """`text` with no run of white space longer than 200 characters."""
+    return _WIDE.sub(" " * _WIDEST, text) if len(text) > _WIDEST else text
 
 
 def strip_markup(text: str) -> str:

@@ -137,7 +137,7 @@ def _clean(pieces: _Pieces) -> tuple[list[Line], list[int], dict[int, str]]:
     cell_ranks: dict[int, int] = {}
     restored: dict[int, str] = {}
     for index, (_, raw) in enumerate(raws):
-        text = clean.strip_controls(clean.strip_ansi(raw, spelled=spelled))
+        text = clean.narrow(clean.strip_controls(clean.strip_ansi(raw, spelled=spelled)))
         if markup:
             cell_rank = cells.rank_of(text)
             if cell_rank is not None:
