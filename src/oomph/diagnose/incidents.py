@@ -21,6 +21,10 @@ _CAUGHT = re.compile(
     r"Ran out of memory with exception|emptying cache|trying (?:again|with)|捕获|跳过|重试|Trial \d+ failed",
     re.IGNORECASE,
 )
+#: The same behind it.
+_GOES_ON = re.compile(
+    r"\b(?:retrying|skipping|reducing|halving|lowering|falling back|trying again|continuing)\b", re.IGNORECASE
+)
 _TABLE = re.compile(r"^\s{2,}\S")
 #: So many progress lines between two equal messages make them two failures.
 _WENT_ON = 3
@@ -64,7 +68,10 @@ class Group:
         """True when the program that printed it says that it goes on."""
         if any(failure.raised for failure in self.prints):
             return False
-        return any(_CAUGHT.search(_lead_in(failure)) for failure in self.prints)
+        return any(
+            _CAUGHT.search(_lead_in(failure)) or _GOES_ON.search(failure.quote.text[-120:])
+            for failure in self.prints
+        )
 
 
 def _worth(failure: Failure) -> tuple[int, bool, bool]:
@@ -199,6 +206,7 @@ def _traceback(evidence: Evidence, one: Group) -> Traceback | None:
     return None
 
 
+_REQUEST = re.compile(r"Tried to allocate (\d[\d.,]* ?\w+)")
 _TELLS = {
     Kind.NCCL_OOM: re.compile(r"NCCL|unhandled cuda error|ncclUnhandledCudaError|CUDA error", re.IGNORECASE),
     Kind.DEVICE_OOM_BARE: re.compile(r"out of memory", re.IGNORECASE),
@@ -224,8 +232,15 @@ def _tells_of_kind(traceback: Traceback, kind: Kind) -> bool:
     return kind is Kind.DEVICE_OOM and "out of memory" in traceback.message
 
 
+def _of_another(traceback: Traceback, one: Group) -> bool:
+    """True when the traceback's own message prints a request, and another one."""
+    theirs = _REQUEST.search(traceback.message)
+    ours = _REQUEST.search(one.lead.quote.text)
+    return theirs is not None and ours is not None and theirs[1] != ours[1]
+
+
 def _tells_of(traceback: Traceback, one: Group) -> bool:
-    if one.lead.kind is Kind.DEVICE_OOM and one.lead.raised:
+    if one.lead.kind is Kind.DEVICE_OOM and (one.lead.raised or _of_another(traceback, one)):
         return False
     return _tells_of_kind(traceback, one.lead.kind)
 

@@ -48,8 +48,8 @@ class Rule(ABC):
     verify: ClassVar[str]
     wrong_advice: ClassVar[str]
     actions: ClassVar[tuple[str, ...]]
-    #: True for a rule that argues with the sizes of the message: where they contradict each other, it cannot be sure.
-    rests_on_sizes: ClassVar[bool] = False
+    #: False for a rule that stands by itself where the sizes of the message contradict each other.
+    rests_on_sizes: ClassVar[bool] = True
 
     @abstractmethod
     def check(self, case: Case) -> Match | RuledOut | None:

@@ -17,7 +17,6 @@ SMALL_NEIGHBOUR = 1 * GIB
 class OtherProcess(Rule):
     """See the class attributes: they are the rule's documentation."""
 
-    rests_on_sizes = True
     code = "OOM101"
     cause = "other_process"
     name = "another-process-holds-the-card"
@@ -79,7 +78,11 @@ class OtherProcess(Rule):
         )
         if enough:
             says += f"; without it the {format_bytes(request)} request would have fitted"
-        likely = enough and large
+        rest = ledger.other_processes_bytes
+        fits = rest is None or held <= rest + ledger.slack_bytes.get("other_processes_bytes", 0) + GIB
+        if not fits:
+            says += f"; but this process and free memory leave {format_bytes(rest or 0)} for others: both cannot be"
+        likely = enough and large and fits
         return Match(
             Certainty.LIKELY if likely else Certainty.POSSIBLE,
             says + ".",

@@ -12,7 +12,6 @@ from oomph.units import GIB, format_bytes
 class CapOrDriverLimit(Rule):
     """See the class attributes: they are the rule's documentation."""
 
-    rests_on_sizes = True
     code = "OOM104"
     cause = "cap_or_driver_limit"
     name = "a-limit-refused-the-request"

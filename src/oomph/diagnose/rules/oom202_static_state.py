@@ -31,6 +31,7 @@ class _Estimate:
 class StaticState(Rule):
     """See the class attributes: they are the rule's documentation."""
 
+    rests_on_sizes = False
     code = "OOM202"
     cause = "static_state_too_big"
     name = "weights-and-states-do-not-fit"

@@ -20,7 +20,6 @@ SMALL_SEGMENT = 2 * MIB
 class Fragmentation(Rule):
     """See the class attributes: they are the rule's documentation."""
 
-    rests_on_sizes = True
     code = "OOM301"
     cause = "fragmentation"
     name = "cached-memory-is-in-pieces"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from oomph.diagnose.case import Case
@@ -17,6 +18,10 @@ _ABSURD = 64 * TIB
 _FULL_PERCENT = 90
 #: A use that grew by half over the log is growing, not fluctuating.
 _GROWTH = 1.5
+#: What the kernel calls the processes of a training job.
+_OURS = re.compile(
+    r"python|pt_|torch|train|ray|deepspeed|accelerate|jupyter|ipykernel|dask|nccl|mpi", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,14 @@ class HostRam(Rule):
         request = case.request_bytes
         numbers = {"requested_bytes": request} if request else {}
         sender = case.failure.detail.get("sender", "")
+        victim = case.failure.detail.get("victim", "")
+        if victim and not _OURS.search(victim):
+            return Match(
+                Certainty.POSSIBLE,
+                f"Host memory ran out on this machine: {sender} killed {victim} for it. Whether the job suffered is "
+                "not in the log.",
+                weight=0.3,
+            )
         if request and request >= _ABSURD:
             says = (
                 f"An allocation of {format_bytes(request)} in host memory was refused. No machine has that "

@@ -6,7 +6,7 @@ import html
 import re
 
 #: CSI and OSC sequences and two-byte escapes (ECMA-48).
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]?")
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\](?:[^\x07\x1b]*(?:\x07|\x1b\\))?|\x1b[@-_]?")
 #: Colour codes whose escape character was lost or spelled out on the way ("[31m", "\x1b[31m", "^[[31m").
 _SPELLED_ANSI = re.compile(r"(?:\\x1b|\\u001[bB]|\\033|\\e|\^\[|␛)?\[(?:[0-9]{1,3}(?:;[0-9]{1,3}){0,6})?m")
 _SPELLED_HINT = re.compile(r"\[(?:0|3[0-9]|39|1;3[0-9]|38;5;[0-9]{1,3})m")

@@ -19,7 +19,7 @@ _SLURM = re.compile(
 )
 _RAY = re.compile(r"ray\.exceptions\.OutOfMemoryError|Taskwaskilledduetothenoderunninglowonmemory")
 _KERNEL = re.compile(
-    r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})|oom-kill:constraint=CONSTRAINT_"
+    r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})(?:\(([\w.:+-]{1,40})\))?|oom-kill:constraint=CONSTRAINT_"
 )
 _KUBERNETES = re.compile(r"OOMKilled")
 _KUBERNETES_LEAD = re.compile(r"[Rr]eason[\"']?:?[\"'\[]?$|[Ss]tatus[\"']?:[\"']?$|\d/\d{1,3}$")
@@ -31,6 +31,7 @@ _NUMPY = re.compile(
 #: What the C++ runtime writes when operator new got nothing.
 _BAD_ALLOC = re.compile(r"terminatecalledafterthrowinganinstanceof'std::bad_alloc'")
 _MMAP = re.compile(r"unabletommap(\d{1,18})bytesfromfile<[^<>]{1,400}>:Cannotallocatememory")
+_DENIED = re.compile(r"[\"']?[:=][\"']?(?:false|no|0|null|none)", re.IGNORECASE)
 _ON_DEVICE = re.compile(r"onGPU|GPU:?\d|ResourceExhausted|CUDA|cuda")
 
 
@@ -51,6 +52,8 @@ def parse(stream: StreamText) -> Iterable[Failure]:
                 detail={"allocator": "cpu"},
             )
     for match in _SLURM.finditer(text):
+        if match[1] is not None and int(match[1]) == 0:
+            continue  # "Detected 0 oom_kill events"
         yield stream.failure(
             "K2_slurm_oomkill",
             Kind.HOST_OOM,
@@ -69,6 +72,8 @@ def parse(stream: StreamText) -> Iterable[Failure]:
         )
     for match in _KERNEL.finditer(text):
         pid = {"pid": match[1]} if match[1] else {}
+        if match[2]:
+            pid["victim"] = match[2]
         yield stream.failure(
             "K4_kernel_oomkill",
             Kind.HOST_OOM,
@@ -99,6 +104,8 @@ def parse(stream: StreamText) -> Iterable[Failure]:
 def _kubernetes(stream: StreamText) -> Iterable[Failure]:
     for match in _KUBERNETES.finditer(stream.text):
         before = stream.before(match.start())
+        if _DENIED.match(stream.text, match.end()):
+            continue
         alone = not before and stream.line_end(match.start()) - match.end() <= 12
         if not alone and not _KUBERNETES_LEAD.search(before):
             continue

@@ -17,6 +17,10 @@ _CODE = re.compile(
     r"(?:exitcode|ExitCode|exit_code|exitstatus|exitedwithcode|exitCode)[\"']?[:=]?(?:137|-9)(?!\d)|"
     r"interruptedbysignal9:SIGKILL"
 )
+#: A sentence about the code, not a report of it.
+_EXPLAINED = re.compile(
+    r"[)\"'`]?,?(?:means|meaning|indicates|isusually|usually|typically|oftenmeans|ifthe|ispossible)"
+)
 _WORKER = re.compile(r"DataLoaderworker\(pids?\(?s?\)?(\d{1,10})\)iskilledbysignal:Killed")
 _SHELL = re.compile(r"line\d{1,6}:(\d{1,10})Killed")
 _SRUN = re.compile(r"srun:error:[\w.-]{1,80}:tasks?(\d{1,6}):Killed")
@@ -29,7 +33,7 @@ def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures for processes that somebody killed with signal 9."""
     text = stream.text
     if "-9" in text or "137" in text or "SIGKILL" in text:
-        matches = list(_CODE.finditer(text))
+        matches = [match for match in _CODE.finditer(text) if not _EXPLAINED.match(text, match.end())]
         by_pid = {match[3]: _rank_in_table(text, match) for match in matches if match[3]}
         for match in matches:
             detail = {"pid": match[2] or match[3]} if match[2] or match[3] else {}

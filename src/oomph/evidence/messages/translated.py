@@ -19,7 +19,6 @@ from oomph.evidence.model import Failure, Kind, Position, ProcessUse
 from oomph.units import Amount, amount
 
 _SIZE = re.compile(SIZE)
-_DECIMAL_COMMA = re.compile(r"^\d{1,6},\d\d$")
 _GPU = re.compile(r"GPU(\d{1,3})(?!\d)")
 _PID = re.compile(r"(?<![\d.,])(\d{2,10})[^\d\s]{1,40}$")
 _ENGLISH = ("outofmemory", "Triedtoallocate", "totalcapac", "utilization", "Utilization", "KVcache")
@@ -48,7 +47,7 @@ def _read(stream: StreamText, index: int, compact: str) -> Failure | None:
     matches = list(_SIZE.finditer(compact))[:12]
     if gpu is None or len(matches) < 3 or matches[0].start() > gpu.start() + 200:
         return None
-    sizes = _sizes(matches)
+    sizes = [amount(match[1], match[2]) for match in matches]
     request, first, second = sizes[0], sizes[1], sizes[2]
     if request is None or first is None or second is None or compact.isascii():
         return None
@@ -146,9 +145,3 @@ def _old_order(sizes: Sequence[Amount | None]) -> dict[str, Amount] | None:
         "free_bytes": free,
         "reserved_bytes": reserved,
     }
-
-
-def _sizes(matches: list[re.Match[str]]) -> list[Amount | None]:
-    """The printed sizes; a comma before exactly two last digits, in all of them, is a decimal comma."""
-    decimal_comma = all(_DECIMAL_COMMA.search(match[1]) for match in matches)
-    return [amount(match[1].replace(",", ".") if decimal_comma else match[1], match[2]) for match in matches]
