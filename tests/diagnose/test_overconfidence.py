@@ -7,7 +7,6 @@ import pytest
 from oomph.diagnose.model import Certainty, Outcome
 from tests.diagnose.logs import BACKWARD, FORWARD, diagnosed, failed, finding, gib, oom, steps, top, traceback
 
-
 QUESTION = (
     'Q: My training crashes with "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB '
     "(GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated; 1.00 GiB free; 6.50 GiB reserved in total by "
