@@ -6,6 +6,7 @@ pattern in this package is written without white space and matched here; an offs
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -63,6 +64,11 @@ class StreamText:
         while at >= 0:
             yield at
             at = self.text.find(literal, at + len(literal))
+
+    def matches(self, pattern: re.Pattern[str], *words: str) -> Iterator[re.Match[str]]:
+        """The matches of `pattern`, each of which holds one of `words`: most texts hold none, which is quickly seen."""
+        if any(word in self.text for word in words):
+            yield from pattern.finditer(self.text)
 
     def failure(
         self,

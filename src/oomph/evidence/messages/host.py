@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from oomph.evidence.messages.compact import StreamText
 from oomph.evidence.messages.pieces import is_raised
@@ -24,9 +25,10 @@ _KERNEL = re.compile(
 _KUBERNETES = re.compile(r"OOMKilled")
 _KUBERNETES_LEAD = re.compile(r"[Rr]eason[\"']?:?[\"'\[]?$|[Ss]tatus[\"']?:[\"']?$|\d/\d{1,3}$")
 _NUMPY = re.compile(
-    r"Unabletoallocate(\d[\d.]{0,12})([KMGT]i?B)foranarraywithshape"
-    r"|OSError:\[Errno12\]Cannotallocatememory|(?<![\w.])MemoryError(?::|$)"
+    r"Unabletoallocate(\d[\d.]{0,12})([KMGT]i?B)foranarraywithshape|OSError:\[Errno12\]Cannotallocatememory"
 )
+#: Written so that the search is for the word; "torch.OutOfMemoryError" is another.
+_MEMORY_ERROR = re.compile(r"MemoryError(?<![\w.]MemoryError)(?::|$)()()")
 
 #: What the C++ runtime writes when operator new got nothing.
 _BAD_ALLOC = re.compile(r"terminatecalledafterthrowinganinstanceof'std::bad_alloc'")
@@ -51,7 +53,7 @@ def parse(stream: StreamText) -> Iterable[Failure]:
                 or "enforcefail" in stream.before(match.start()),
                 detail={"allocator": "cpu"},
             )
-    for match in _SLURM.finditer(text):
+    for match in stream.matches(_SLURM, "killevent", ":OutOfMemory", "memorylimit"):
         if match[1] is not None and int(match[1]) == 0:
             continue  # "Detected 0 oom_kill events"
         yield stream.failure(
@@ -63,14 +65,14 @@ def parse(stream: StreamText) -> Iterable[Failure]:
             detail={"sender": "Slurm's cgroup"},
         )
     last = -1000
-    for match in _RAY.finditer(text):
+    for match in stream.matches(_RAY, "ray.exceptions", "runninglowonmemory"):
         if match.start() - last < 300:
             continue
         last = match.start()
         yield stream.failure(
             "K3_ray_oom", Kind.HOST_OOM, match.start(), match.end(), detail={"sender": "Ray"}
         )
-    for match in _KERNEL.finditer(text):
+    for match in stream.matches(_KERNEL, "Killedprocess", "CONSTRAINT_"):
         pid = {"pid": match[1]} if match[1] else {}
         if match[2]:
             pid["victim"] = match[2]
@@ -84,7 +86,7 @@ def parse(stream: StreamText) -> Iterable[Failure]:
     if "OOMKilled" in text:
         yield from _kubernetes(stream)
     yield from _python(stream)
-    for match in _MMAP.finditer(text):
+    for match in stream.matches(_MMAP, "unabletommap"):
         if "shm/" not in match[0] and "</torch_" not in match[0]:  # those are shared memory
             yield stream.failure(
                 "P6_mmap",
@@ -95,7 +97,7 @@ def parse(stream: StreamText) -> Iterable[Failure]:
                 raised=is_raised(stream.before(match.start())),
                 detail={"allocator": "cpu"},
             )
-    for match in _BAD_ALLOC.finditer(text):
+    for match in stream.matches(_BAD_ALLOC, "bad_alloc"):
         yield stream.failure(
             "P5_bad_alloc", Kind.HOST_OOM, match.start(), match.end(), detail={"allocator": "C++"}
         )
@@ -121,7 +123,11 @@ def _kubernetes(stream: StreamText) -> Iterable[Failure]:
 
 
 def _python(stream: StreamText) -> Iterable[Failure]:
-    for match in _NUMPY.finditer(stream.text):
+    found = (
+        stream.matches(_NUMPY, "Unabletoallocate", "[Errno12]"),
+        stream.matches(_MEMORY_ERROR, "MemoryError"),
+    )
+    for match in chain.from_iterable(found):
         before = stream.before(match.start())
         bare = match[0].startswith(("MemoryError", "OSError"))
         if not (is_raised(before) or (bare and len(before) <= 1)):

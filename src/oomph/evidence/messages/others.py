@@ -84,8 +84,8 @@ def parse(stream: StreamText) -> Iterable[Failure]:
 
 
 def _bus_error(stream: StreamText) -> Iterable[Failure]:
+    full = _FULL_SHM.search(stream.text) is not None
     for match in _SIGBUS.finditer(stream.text):
-        full = _FULL_SHM.search(stream.text) is not None
         ranks = _TABLE_RANK.findall(stream.lead(match.start(), 300)) if match[1] else []
         yield stream.failure(
             "S2_bus_error",
