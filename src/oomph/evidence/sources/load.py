@@ -27,6 +27,7 @@ _KIND_WORDS = {
     "binary": "not text",
     "snapshot": "a memory snapshot (`oomph snapshot` will read those in a later version)",
     "code": "source code",
+    "window": "compressed with a long window, run `zstd -d --long=31` first",
     "damaged": "damaged",
     "unreadable": "not readable",
 }
@@ -46,7 +47,7 @@ def load(
     those that follow from the number of files.
 
     Raises InputError, with a sentence that says what to do, when a path does not exist or nothing can be read. Notes
-    about passed-over files are on the first document.
+    about the whole input (passed-over files) are the first document's `input_notes`.
     """
     found = discover(paths)
     limits = limits or limits_for(len(found.entries))
@@ -65,7 +66,7 @@ def load(
         raise InputError(_refusal(refused, found.notes))
     notes = [*_reduced([text for _, text in texts if text.reduced]), *found.notes, *_passed_over(refused)]
     documents = _documents(texts)
-    documents[0].notes += tuple(notes)
+    documents[0].input_notes += tuple(notes)
     return documents
 
 
@@ -125,10 +126,11 @@ def _documents(texts: Sequence[tuple[Entry, Text]]) -> list[Document]:
             notes=text.notes,
         )
         document.index = index
+        document.damage = text.damage
         text.regions.clear()  # the lines hold the text now
         documents.append(document)
     if any(place.attempt is not None and place.rank is None for place in places):
-        documents[0].notes += (_LOCAL_RANKS,)
+        documents[0].input_notes += (_LOCAL_RANKS,)
     return documents
 
 

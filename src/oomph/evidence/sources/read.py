@@ -10,25 +10,29 @@ from oomph.evidence.sources import documents, jsonlines, sniff
 from oomph.evidence.sources.decode import decode
 from oomph.evidence.sources.limits import Limits, cost, triggers_only
 from oomph.evidence.sources.scan import Scanned, scan
-from oomph.evidence.sources.streams import Counted, Gunzip, Pushed, Reader, Transcoded, Unzstd, read_fully
+from oomph.evidence.sources.streams import Counted, Gunzip, Notes, Pushed, Reader, Transcoded, read_fully
 from oomph.evidence.sources.triggers import DECISIVE
+from oomph.evidence.sources.unzstd import LONG_WINDOW, Unzstd
 
 #: A log that was compressed twice is still a log; deeper nesting is refused.
 _MAX_LAYERS = 2
 #: A small text of short lines is read whole all the same, unless they are very many.
 _SHORT_LINES = 4
+_AGAIN = "Copy it again."
 _ADVICE = "Give the job's output (stdout and stderr)."
 
 
 @dataclass
 class Text:
     """What is kept of one input: (1-based number of the first line, text) in order, and sentences about it. `size` is
-    the length of the text before anything was left out, in bytes; `reduced` is True when something was."""
+    the length of the text before anything was left out, in bytes; `reduced` is True when something was.
+    `damage` says why there may have been more ("its end is missing"), "" where all was read."""
 
     regions: list[tuple[int, str]]
     size: int
     notes: list[str] = field(default_factory=list)
     reduced: bool = False
+    damage: str = ""
 
     @property
     def kept(self) -> int:
@@ -60,11 +64,19 @@ def read_text(
     taken for source code. `tick` is told the raw bytes of every read; with `ahead` a large text is searched in a
     second thread.
     """
-    notes: list[str] = []
+    notes = Notes()
     reader, sample, content = _open(Counted(raw, tick, notes), notes)
     if content.kind == "empty":
+        if LONG_WINDOW in notes:
+            return Refused(
+                "window",
+                "compressed with a longer window than can be opened here",
+                "Run `zstd -d --long=31` on it first.",
+            )
         if notes:
-            return Refused("damaged", f"damaged ({notes[0]})", "Copy it again.")
+            return Refused(
+                "damaged", f"damaged: {_before_colon(notes[0])}, and no text stands before that", _AGAIN
+            )
         return Refused("empty", "empty")
     if content.kind in ("gzip", "zstd"):
         return Refused("binary", "compressed more than twice", "Decompress it first.")
@@ -80,10 +92,17 @@ def read_text(
         return _text_in_binary(reader, limits, notes)
     if not explicit and sniff.is_source_code(sample):
         return Refused("code", "source code")
-    return _read(reader, sample, limits, notes, ahead=ahead)
+    text = _read(reader, sample, limits, notes, ahead=ahead)
+    text.damage = notes.damage
+    # Blank lines are as much as nothing.
+    return text if any(region.strip() for _, region in text.regions) else Refused("empty", "empty")
 
 
-def _open(reader: Reader, notes: list[str]) -> tuple[Reader, bytes, sniff.Content]:
+def _before_colon(sentence: str) -> str:
+    return sentence.partition(":")[0]
+
+
+def _open(reader: Reader, notes: Notes) -> tuple[Reader, bytes, sniff.Content]:
     """Decompresses until the bytes are not compressed, and says what they are. The sample is pushed back."""
     sample = b""
     content = sniff.Content("empty")
@@ -102,7 +121,7 @@ def _open(reader: Reader, notes: list[str]) -> tuple[Reader, bytes, sniff.Conten
     return reader, sample, content
 
 
-def _read(reader: Reader, sample: bytes, limits: Limits, notes: list[str], *, ahead: bool) -> Text:
+def _read(reader: Reader, sample: bytes, limits: Limits, notes: Notes, *, ahead: bool) -> Text:
     document = documents.document_bytes(sample)
     whole = max(limits.whole, document)
     data = read_fully(reader, whole + 1)
@@ -121,7 +140,7 @@ def _read(reader: Reader, sample: bytes, limits: Limits, notes: list[str], *, ah
 
 
 def _bounded(
-    regions: list[tuple[int, str]], size: int, limits: Limits, notes: list[str], *, reduced: bool = False
+    regions: list[tuple[int, str]], size: int, limits: Limits, notes: Notes, *, reduced: bool = False
 ) -> Text:
     """The text, searched (again) where unpacking made it larger than may be kept: a record of JSON lines may hold
     a whole log, and each line of it gets the record's time and rank."""
@@ -138,13 +157,13 @@ def _bounded(
     return kept
 
 
-def _say_left_out(scanned: Scanned, notes: list[str]) -> None:
+def _say_left_out(scanned: Scanned, notes: Notes) -> None:
     left_out = scanned.left_out.get("failure", 0)
     if left_out:
         notes.append(f"{left_out} more places with a memory failure were counted but not read")
 
 
-def _text_in_binary(reader: Reader, limits: Limits, notes: list[str]) -> Text | Refused:
+def _text_in_binary(reader: Reader, limits: Limits, notes: Notes) -> Text | Refused:
     """The surroundings of failures in a file that is mostly not text (a core dump, a damaged log)."""
     scanned = scan(reader, triggers_only(limits))
     if not any(scanned.hits.get(name) for name in DECISIVE):
