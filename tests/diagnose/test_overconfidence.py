@@ -97,3 +97,23 @@ def test_pods_with_whole_seconds() -> None:
 
 def test_a_terminal_title_that_does_not_end_hides_nothing() -> None:
     assert diagnosed("\x1b]0;title " + oom() + "\n").outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    "size", ["-2.50 GiB", "nan GiB", "0 bytes", "9" * 30 + " GiB", "9" * 4000 + ".00 GiB"]
+)
+def test_a_request_that_is_no_size_costs_the_other_sizes_nothing(size: str) -> None:
+    diagnosis = failed(BACKWARD, oom(size))
+    assert diagnosis.incident is not None
+    assert "requested_bytes" not in diagnosis.incident.failure.numbers
+    assert diagnosis.incident.failure.numbers["free_bytes"].bytes == gib(1.05)
+    assert diagnosis.incident.failure.numbers["allocated_bytes"].bytes == gib(76.40)
+    assert any("size that is none" in note for note in diagnosis.notes)
+
+
+def test_free_memory_that_is_no_size_costs_the_rest_nothing() -> None:
+    diagnosis = failed(BACKWARD, oom(free="-1.05 GiB"))
+    assert diagnosis.incident is not None
+    numbers = diagnosis.incident.failure.numbers
+    assert "free_bytes" not in numbers
+    assert numbers["allocated_bytes"].bytes == gib(76.40)
