@@ -105,7 +105,7 @@ def test_a_terminal_title_that_does_not_end_hides_nothing() -> None:
 def test_a_request_that_is_no_size_costs_the_other_sizes_nothing(size: str) -> None:
     diagnosis = failed(BACKWARD, oom(size))
     assert diagnosis.incident is not None
-    assert "requested_bytes" not in diagnosis.incident.failure.numbers
+    assert diagnosis.incident.ledger.segment_bytes is None
     assert diagnosis.incident.failure.numbers["free_bytes"].bytes == gib(1.05)
     assert diagnosis.incident.failure.numbers["allocated_bytes"].bytes == gib(76.40)
     assert any("size that is none" in note for note in diagnosis.notes)

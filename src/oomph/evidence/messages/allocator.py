@@ -44,13 +44,13 @@ def _read(stream: StreamText, at: int, request: re.Match[str]) -> Failure | None
     if named is None and "MPSbackend" in text[max(0, at - 160) : at]:
         return None
     start = at - len(named[0]) if named else at
-    following = _NEXT.search(text, request.end(), at + _LONGEST)
-    limit = following.start() if following else min(len(text), at + _LONGEST)
+    following = _NEXT.search(text, request.end(), request.end() + _LONGEST)
+    limit = following.start() if following else min(len(text), request.end() + _LONGEST)
     reading = read_clauses(text, request.end(), limit, stream.line_end(at))
     requested = size_of(request) if request.re is _REQUEST else None
-    if requested is not None and requested.bytes:
+    if requested is not None:
         reading.numbers["requested_bytes"] = requested
-    else:
+    if requested is None or not requested.bytes:
         reading.artefacts.append("damaged_size")  # the allocator is never asked for nothing, or for less
     if named is None and len(reading.numbers) < 3:
         return None
