@@ -49,7 +49,7 @@ class Fragmentation(Rule):
             return None
         ledger = case.ledger
         cached, request, ratio = ledger.cached_bytes, case.request_bytes, ledger.cached_ratio
-        if cached is None or request is None or ratio is None:
+        if cached is None or not request or ratio is None:
             return None
         if cached < HOLDS * request:
             return self._with_free(case, cached, request, ratio)
