@@ -11,7 +11,8 @@ from oomph.diagnose.compare import Comparison
 from oomph.diagnose.compare import compare as compare_diagnoses
 from oomph.diagnose.engine import diagnose
 from oomph.diagnose.jobs import are_two_runs, of_one_job, several_jobs
-from oomph.diagnose.model import Diagnosis
+from oomph.diagnose.model import Diagnosis, Outcome
+from oomph.diagnose.notes import RULES_LEFT_OUT
 from oomph.evidence.read import read
 from oomph.remedy.advise import advise
 
@@ -47,6 +48,8 @@ def explain(
                 f"{evidence.documents[document].source} says is used. Explain each job by itself."
             )
             diagnosis = replace(diagnosis, notes=(note, *diagnosis.notes))
+    if (select or ignore) and not diagnosis.findings and diagnosis.outcome is Outcome.FAILED:
+        diagnosis = replace(diagnosis, notes=(*diagnosis.notes, RULES_LEFT_OUT))
     if case is None or not diagnosis.findings:
         return diagnosis
     return replace(diagnosis, advice=advise(case, diagnosis.findings, diagnosis.incidents))

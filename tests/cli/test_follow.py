@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from oomph import explain
 from oomph.cli.follow import PATIENCE_SECONDS, SETTLE_SECONDS, Watch
 from oomph.diagnose.model import Outcome
 from oomph.errors import InputError, UsageError
 from tests.cli.fakes import diagnosis
+from tests.diagnose import logs
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 
@@ -21,6 +25,7 @@ class Job:
         self.now = 1000.0
         self.explained_at = []
         self.said = []
+        self.important = []
 
     def clock(self):
         return self.now
@@ -42,10 +47,12 @@ class Job:
             return diagnosis(Outcome.NO_OOM)
         return diagnosis(Outcome.RECOVERED if text.endswith("step 9\n") else Outcome.FAILED)
 
+    def say(self, sentence, *, important=False):
+        self.said.append(sentence)
+        self.important += [sentence] if important else []
+
     def watch(self):
-        return Watch(
-            [str(self.path)], self.explain, self.said.append, clock=self.clock, sleep=self.sleep
-        ).run()
+        return Watch([str(self.path)], self.explain, self.say, clock=self.clock, sleep=self.sleep).run()
 
 
 @pytest.fixture
@@ -76,6 +83,33 @@ def test_a_log_that_does_not_exist_yet(job):
     running = job({5: "step 0\n", 8: OOM})
     assert running.watch().outcome is Outcome.FAILED
     assert len(running.explained_at) == 1
+    assert running.important == [f"{running.path} does not exist yet: waiting; Ctrl-C ends it"]
+
+
+def finished(path):
+    """The diagnosis of a log that may say that training finished, read by the real parsers."""
+    return explain([path])
+
+
+@pytest.mark.parametrize("before", ["step 0\n", None])
+def test_it_ends_when_the_job_says_that_it_finished(job, before):
+    running = job({1: "step 1\n", 20: "Training finished.\n", 21: "bye\n"}, before=before)
+    running.explain = lambda: finished(running.path)
+    assert running.watch().outcome is Outcome.NO_OOM
+    assert running.now - 1000.0 == pytest.approx(21 + SETTLE_SECONDS, abs=1.0)
+
+
+def test_it_ends_when_the_job_had_finished_already(job):
+    running = job({}, before="step 0\nTraining finished.\n")
+    running.explain = lambda: finished(running.path)
+    assert running.watch().outcome is Outcome.NO_OOM
+    assert running.now - 1000.0 == pytest.approx(SETTLE_SECONDS, abs=1.0)
+
+
+def test_a_word_like_an_end_is_none(job):
+    running = job({1: "Training has not finished yet.\n", 20: logs.oom() + "\n"}, before="step 0\n")
+    running.explain = lambda: finished(running.path)
+    assert running.watch().outcome is Outcome.FAILED
 
 
 def test_an_error_that_is_no_failure_of_memory_does_not_end_the_watch(job):
@@ -130,7 +164,7 @@ def test_reading_a_large_log_does_not_take_all_the_time(job):
 @pytest.mark.parametrize("path", ["-", "."])
 def test_what_cannot_be_watched_is_said(path):
     with pytest.raises(UsageError, match="--follow watches files"):
-        Watch([path], diagnosis, print)
+        Watch([path], diagnosis, Job(Path(path), {}).say)
 
 
 def test_the_command_follows(run, engine, tmp_path):

@@ -205,3 +205,21 @@ def test_what_is_about_the_whole_input_bears_no_name(run, tmp_path):
     document = json.loads(run("explain", "--format", "json", "folder").stdout)
     assert document["notes"] == ["passed over, because not text: folder/b.pdf"]
     assert document["sources"][0]["notes"] == []
+
+
+@pytest.mark.parametrize("rules", [["--ignore", "OOM"], ["--select", "OOM504"]])
+def test_rules_that_were_left_out_are_the_reason_for_no_finding(run, rules):
+    words = "Rules were left out (--select/--ignore); the others find no cause."
+    path = str(EXAMPLES / "ddp-backward.log")
+    text = run("explain", *rules, path).stdout
+    assert f"Why\n  {words}\n" in text
+    assert "proves a cause" not in text
+    assert words in json.loads(run("explain", "--format", "json", *rules, path).stdout)["notes"]
+
+
+@pytest.mark.parametrize("paths", [[""], ["  "], [str(EXAMPLES / "ddp-backward.log"), ""]])
+def test_an_empty_path_is_not_the_current_folder(run, tmp_path, paths):
+    (tmp_path / "a.log").write_text("step 1\n")
+    result = run("explain", *paths)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "A PATH is empty (an unset variable?): name a log or a folder." in result.stderr

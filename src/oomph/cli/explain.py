@@ -58,16 +58,26 @@ class Request:
     "-o", "--output", metavar="FILE", type=click.Path(), help="Write to FILE instead of standard output."
 )
 @click.option("--redact", is_flag=True, help="Leave out user names, host names, paths and tokens.")
-@click.option("--rank", metavar="N", type=click.IntRange(min=0), help="Explain the failure of rank N.")
+@click.option(
+    "--rank",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Explain the failure of rank N; exit code 2 when no failure of rank N is known.",
+)
 @click.option("--all", "show_all", is_flag=True, help="List every OOM in the input, not only the fatal one.")
 @click.option(
     "--explain-evidence", is_flag=True, help="Quote the lines that each number and verdict rests on."
 )
-@click.option("--follow", is_flag=True, help="Watch a growing log and explain at the moment of failure.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Watch a growing log, which need not exist yet, and explain at the moment of failure; ends when the log says "
+    "that training finished.",
+)
 @click.option(
     "--compare/--no-compare",
     default=None,
-    help="Say what differs between two runs.  [default: when two logs failed separately]",
+    help="Say what differs between two runs (text only).  [default: when two logs of different runs both failed]",
 )
 @click.option(
     "--select",
@@ -100,7 +110,7 @@ def command(ctx: click.Context, /, **options: object) -> None:
     plain or compressed, told apart by content. "-", or no PATH with a pipe, reads standard input.
 
     Exit codes: 0 no failure for lack of memory (or the job recovered), 1 a failure was found, 2 nothing could be
-    read.
+    read, or the command line is wrong, 130 interrupted with Ctrl-C.
     """
     request = Request(**options)  # type: ignore[arg-type] # click has checked the types
     ctx.find_root().meta["oomph.verbose"] = request.verbose
@@ -134,6 +144,9 @@ def _run(ctx: click.Context, request: Request) -> int:
 
 def _paths(ctx: click.Context, paths: tuple[str, ...]) -> tuple[str, ...]:
     """The paths as given; standard input when there are none and it is not a terminal."""
+    if any(not path.strip() for path in paths):
+        # "$LOG" with LOG unset: Path("") would be the current folder.
+        raise click.UsageError("A PATH is empty (an unset variable?): name a log or a folder.", ctx)
     if paths:
         return paths
     if sys.stdin is None or sys.stdin.isatty():
@@ -181,8 +194,8 @@ def _diagnose(
         return explain_now()
     from oomph.cli.follow import Watch
 
-    def say(sentence: str) -> None:
-        if not request.quiet and (request.verbose or sys.stderr.isatty()):
+    def say(sentence: str, *, important: bool = False) -> None:
+        if not request.quiet and (important or request.verbose or sys.stderr.isatty()):
             click.echo(f"oomph: {sentence}", err=True)
 
     return Watch(paths, explain_now, say).run()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from oomph.errors import InputError, UsageError
 
@@ -27,18 +27,24 @@ _SHARE = 10
 _OVERLAP = 64
 
 
+class Say(Protocol):
+    """A sentence to the user."""
+
+    def __call__(self, sentence: str, *, important: bool = False) -> None: ...
+
+
 class Watch:
     """Watches files until `explain` finds that the job failed.
 
-    `explain` reads the files anew each time. `say` gets a sentence for the user now and then. `clock` and `sleep` are
-    those of `time`.
+    `explain` reads the files anew each time. `say` gets a sentence for the user now and then, with `important=True`
+    one without which the user would wait in vain. `clock` and `sleep` are those of `time`.
     """
 
     def __init__(
         self,
         paths: Sequence[str],
         explain: Callable[[], Diagnosis],
-        say: Callable[[str], None],
+        say: Say,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -54,10 +60,14 @@ class Watch:
         self._clock = clock
         self._sleep = sleep
         self._not_before = 0.0
+        self._may_have_finished = False
+        self._last: Diagnosis | None = None
         self._signs = _signs()
+        self._ends = _ends()
 
     def run(self) -> Diagnosis:
-        """Returns the diagnosis of the failure; goes on for ever while there is none."""
+        """Returns the diagnosis of the failure, or of a job that says that it finished; goes on for ever while there
+        is neither."""
         from oomph.evidence.sources.follow import Follower
 
         sizes = [_size(path) for path in self._paths]
@@ -65,7 +75,13 @@ class Watch:
             diagnosis = self._look()
             if diagnosis is not None:
                 return diagnosis
-        self._say(f"watching {', '.join(self._paths)}; Ctrl-C ends it")
+            self._may_have_finished = self._says_finished()
+        missing = [path for path in self._paths if not Path(path).exists()]
+        if missing:
+            verb = "does not exist" if len(missing) == 1 else "do not exist"
+            self._say(f"{', '.join(missing)} {verb} yet: waiting; Ctrl-C ends it", important=True)
+        else:
+            self._say(f"watching {', '.join(self._paths)}; Ctrl-C ends it")
         with ExitStack() as stack:
             followers = [
                 stack.enter_context(Follower(path, start=size))
@@ -83,14 +99,22 @@ class Watch:
                 if not text:
                     continue
                 last_text = self._clock()
-                if first_sign is None and any(sign in tails[number] + text for sign in self._signs):
+                text = tails[number] + text
+                if first_sign is None and any(sign in text for sign in self._signs):
                     first_sign = last_text
-                tails[number] = (tails[number] + text)[-_OVERLAP:]
+                lower = text.lower()
+                self._may_have_finished |= any(end in lower for end in self._ends)
+                tails[number] = text[-_OVERLAP:]
             if first_sign is not None and self._due(first_sign, last_text):
                 diagnosis = self._look()
                 if diagnosis is not None:
                     return diagnosis
                 first_sign = None
+            elif first_sign is None and self._may_have_finished and self._due(last_text, last_text):
+                self._may_have_finished = False
+                diagnosis = self._finished()
+                if diagnosis is not None:
+                    return diagnosis
             self._sleep(POLL_SECONDS)
 
     def _due(self, first_sign: float, last_text: float) -> bool:
@@ -98,13 +122,22 @@ class Watch:
         settled = now - last_text >= SETTLE_SECONDS or now - first_sign >= PATIENCE_SECONDS
         return settled and now >= self._not_before
 
+    def _finished(self) -> Diagnosis | None:
+        """The diagnosis if the job ended, well or not."""
+        diagnosis = self._look()
+        return self._last if diagnosis is None and self._says_finished() else diagnosis
+
+    def _says_finished(self) -> bool:
+        return self._last is not None and bool(self._last.evidence.facts_named("success"))
+
     def _look(self) -> Diagnosis | None:
         """The diagnosis if it is one of a failed job."""
         from oomph.diagnose.model import Outcome
 
         started = self._clock()
+        self._last = None
         try:
-            diagnosis = self._explain()
+            diagnosis = self._last = self._explain()
         except InputError:  # only a few bytes yet, or the file was just rotated away
             return None
         finally:
@@ -123,6 +156,13 @@ def _signs() -> tuple[str, ...]:
     return tuple(
         literal.decode("ascii") for literal, window in TRIGGERS if window.name in ("failure", "suspect")
     )
+
+
+def _ends() -> tuple[str, ...]:
+    """Texts, in small letters, without which no line says that the job ended well."""
+    from oomph.evidence.facts.success import PRINTER
+
+    return PRINTER.words
 
 
 def _size(path: str) -> int:

@@ -1,6 +1,6 @@
 """The `oomph` command: the group, its lazily loaded commands, and what happens when something goes wrong.
 
-Exit codes: 0 nothing wrong, 1 findings, 2 the command could not do its work, 130 interrupted.
+Exit codes: 0 no failure for lack of memory, 1 one was found, 2 the command could not do its work, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def cli() -> None:
     oomph explain slurm-*.out logs/  several files and folders of one job
     kubectl logs pod | oomph explain
 
-    Exit codes: 0 nothing wrong, 1 findings, 2 the command could not do its work.
+    Exit codes: 0 no failure for lack of memory, 1 one was found, 2 the command could not do its work, 130 interrupted
+    with Ctrl-C.
     """
 
 

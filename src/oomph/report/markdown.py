@@ -23,6 +23,7 @@ from oomph.report.words import (
     fact_words,
     frame_words,
     headline,
+    no_finding,
     phase_words,
     plural,
     read_so_far,
@@ -147,7 +148,7 @@ class _Page:
 
     def _findings(self) -> list[str]:
         if not self.diagnosis.findings:
-            nothing = "Nothing in the input proves a cause."
+            nothing = escape(no_finding(self.view))
             return self._section("Why", [nothing] if self.diagnosis.outcome is Outcome.FAILED else [])
         lines = []
         for number, finding in enumerate(self.diagnosis.findings, 1):

@@ -20,6 +20,7 @@ from oomph.report.words import (
     device_words,
     frame_words,
     headline,
+    no_finding,
     plural,
     read_so_far,
     says_frame,
@@ -165,7 +166,7 @@ class _Report:
     def _why(self) -> list[str]:
         findings = self.diagnosis.findings
         if not findings and self.diagnosis.outcome is Outcome.FAILED:
-            return wrap("Nothing in the input proves a cause.", self.width, "  ")
+            return wrap(no_finding(self.view), self.width, "  ")
         lines: list[str] = []
         for number, finding in enumerate(findings, 1):
             colour = {"certain": "bad", "likely": "yellow"}.get(str(finding.certainty), "dim")

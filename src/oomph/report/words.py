@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from oomph.diagnose.model import Incident, Outcome, PhaseVerdict
+from oomph.diagnose.notes import RULES_LEFT_OUT
 from oomph.evidence.model import Frame, Kind, Quote
 from oomph.memory.ledger import Ledger
 from oomph.phases import Phase
@@ -94,6 +95,13 @@ def _step_words(view: View) -> str:
     if incident.phase.phase in (Phase.INIT, Phase.LOAD, Phase.UNKNOWN) or incident.phase.first_step:
         return ""
     return f", after training step {view.last_step}"
+
+
+def no_finding(view: View) -> str:
+    """What stands in the place of the findings of a failure that has none."""
+    if RULES_LEFT_OUT in view.diagnosis.notes:
+        return RULES_LEFT_OUT
+    return "Nothing in the input proves a cause."
 
 
 def what(incident: Incident) -> str:
