@@ -56,6 +56,8 @@ class Arena:
         self.large: Pool = Pool(False, None)
         self.private: dict[tuple[int, int], PrivatePool] = {}
         self.freeable: dict[tuple[int, int], PrivatePool] = {}
+        self.fallbacks: list[tuple[int, int]] = []
+        self.unsplit: set[tuple[int, int]] = set()
         self.active: dict[int, Block] = {}
         self.reserved: int = 0
         self.counts: Stats = Stats()
@@ -82,20 +84,36 @@ class Arena:
         """What the driver would still give."""
         return self.capacity - self.reserved
 
+    def count_reserved(self, pool: Pool, size: int) -> None:
+        """The driver gave `size` bytes."""
+        self.reserved += size
+        self.counts.device_allocs += 1
+        self.counts.all.reserved_bytes.add(size)
+        self.half(pool).reserved_bytes.add(size)
+        if pool.owner is not None:
+            pool.reserved.add(size)
+            pool.owner.reserved.add(size)
+
+    def count_released(self, pool: Pool, size: int) -> None:
+        """The driver got `size` bytes back."""
+        self.reserved -= size
+        self.counts.device_frees += 1
+        self.counts.all.reserved_bytes.remove(size)
+        self.half(pool).reserved_bytes.remove(size)
+        if pool.owner is not None:
+            pool.reserved.remove(size)
+            pool.owner.reserved.remove(size)
+
     def new_segment(self, pool: Pool, stream: int, size: int) -> Block | None:
         """One segment of the driver as a free block outside the free list; None when the device is full."""
         if size > self.room():
             return None
         address = self.driver.reserve(size, 0 if pool.small else 1)
         block = Block(address, size, stream, pool, None)
-        if pool.owner is not None:
-            pool.owner.segments += 1
-        self.reserved += size
+        self.count_reserved(pool, size)
         counts = self.counts
-        counts.device_allocs += 1
-        for part in (counts.all, self.half(pool)):
-            part.segment.add(1)
-            part.reserved_bytes.add(size)
+        counts.all.segment.add(1)
+        self.half(pool).segment.add(1)
         if size >= self.max_split:
             counts.oversize_segments.add(1)
         self.note(SEGMENT_ALLOC, address, size, stream)
@@ -106,14 +124,10 @@ class Arena:
         pool = block.pool
         size = block.size
         pool.remove(block)
-        if pool.owner is not None:
-            pool.owner.segments -= 1
-        self.reserved -= size
+        self.count_released(pool, size)
         counts = self.counts
-        counts.device_frees += 1
-        for part in (counts.all, self.half(pool)):
-            part.segment.remove(1)
-            part.reserved_bytes.remove(size)
+        counts.all.segment.remove(1)
+        self.half(pool).segment.remove(1)
         if size >= self.max_split:
             counts.oversize_segments.remove(1)
         self.note(SEGMENT_FREE, block.address, size, block.stream)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from oomph.memory.allocator.stats import Counter
+
 
 class Reserved:
     """A reservation of addresses for expandable segments; pages count from its start."""
@@ -126,9 +128,12 @@ class UnmappedList:
 
 
 class Pool:
-    """The small or the large half of a pool. `searches` counts looks for a free block while collection is on."""
+    """The small or the large half of a pool. `searches` counts looks for a free block while collection is on.
 
-    __slots__ = ("free", "owner", "searches", "small", "unmapped")
+    `reserved` (bytes) is kept for private pools only.
+    """
+
+    __slots__ = ("free", "owner", "reserved", "searches", "small", "unmapped")
 
     def __init__(self, small: bool, owner: PrivatePool | None) -> None:
         self.small: bool = small
@@ -136,6 +141,7 @@ class Pool:
         self.free: dict[int, FreeList] = {}
         self.unmapped: dict[int, UnmappedList] = {}
         self.searches: int = 0
+        self.reserved: Counter = Counter()
 
     def insert(self, block: Block) -> None:
         """Adds a free block; its age counts from here."""
@@ -169,13 +175,13 @@ class Pool:
 
 
 class PrivatePool:
-    """The pools of a CUDA graph or a MemPool. `uses` counts its owners, `segments` what it holds of the driver."""
+    """The pools of a CUDA graph or a MemPool. `uses` counts its owners, `reserved` what it holds of the driver."""
 
-    __slots__ = ("identity", "large", "segments", "small", "uses")
+    __slots__ = ("identity", "large", "reserved", "small", "uses")
 
     def __init__(self, identity: tuple[int, int]) -> None:
         self.identity: tuple[int, int] = identity
         self.small: Pool = Pool(True, self)
         self.large: Pool = Pool(False, self)
         self.uses: int = 1
-        self.segments: int = 0
+        self.reserved: Counter = Counter()

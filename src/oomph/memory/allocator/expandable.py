@@ -84,10 +84,7 @@ def _map(arena: Arena, block: Block, size: int) -> bool:
     arena.merge(block, block.prev)
     arena.merge(block, block.next)
     pool.insert(block)
-    arena.reserved += mapped
-    arena.counts.device_allocs += 1
-    arena.counts.all.reserved_bytes.add(mapped)
-    arena.half(pool).reserved_bytes.add(mapped)
+    arena.count_reserved(pool, mapped)
     arena.note(SEGMENT_MAP, start, mapped, block.stream)
     return True
 
@@ -117,9 +114,6 @@ def unmap(arena: Arena, block: Block) -> int:
     arena.merge(block, block.prev)
     arena.merge(block, block.next)
     pool.insert_unmapped(block)
-    arena.reserved -= size
-    arena.counts.device_frees += 1
-    arena.counts.all.reserved_bytes.remove(size)
-    arena.half(pool).reserved_bytes.remove(size)
+    arena.count_released(pool, size)
     arena.note(SEGMENT_UNMAP, begin, size, block.stream)
     return size

@@ -59,7 +59,9 @@ class SegmentState:
         return (self.address, self.size, self.stream, self.pool, self.small, self.expandable)
 
     def __repr__(self) -> str:
-        return f"SegmentState({self.address:#x}, {self.size}, stream={self.stream}, {len(self.blocks)} blocks)"
+        return (
+            f"SegmentState({self.address:#x}, {self.size}, stream={self.stream}, {len(self.blocks)} blocks)"
+        )
 
 
 class Reservation:

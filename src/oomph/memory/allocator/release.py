@@ -37,13 +37,11 @@ def release_available(arena: Arena, pool: Pool, stream: int, rounded: int) -> bo
     if free is None:
         return False
     place = free.first_at_least(needed)
-    if place < len(free.blocks):
-        block = free.blocks[place]
-        if block.range is None:
-            arena.release_segment(block)
+    if place < len(free.blocks) and free.blocks[place].range is None:
+        arena.release_segment(free.blocks[place])
         return True
     released = 0
-    for block in reversed(free.blocks.copy()):
+    for block in reversed(free.blocks[:place]):
         if released >= needed or block.size < arena.max_split:
             break
         if block.range is None:

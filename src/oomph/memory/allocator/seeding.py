@@ -118,13 +118,11 @@ def _link(chain: list[Block]) -> None:
 
 
 def _count_segment(arena: Arena, pool: Pool, size: int, fixed: bool) -> None:
-    arena.reserved += size
-    if pool.owner is not None and fixed:
-        pool.owner.segments += 1
-    for part in (arena.counts.all, arena.half(pool)):
-        part.reserved_bytes.add(size)
-        if fixed:
-            part.segment.add(1)
+    arena.count_reserved(pool, size)
+    arena.counts.device_allocs = 0
+    if fixed:
+        arena.counts.all.segment.add(1)
+        arena.half(pool).segment.add(1)
     if fixed and size >= arena.max_split:
         arena.counts.oversize_segments.add(1)
 

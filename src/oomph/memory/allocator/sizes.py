@@ -24,7 +24,6 @@ DIVISION_BUCKETS = 16
 _FIRST_BUCKET_BIT = 20
 
 
-
 def ceil_to(size_bytes: int, step_bytes: int) -> int:
     """`size_bytes` rounded up to a multiple of `step_bytes`."""
     return -(-size_bytes // step_bytes) * step_bytes

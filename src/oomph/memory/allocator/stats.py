@@ -148,24 +148,3 @@ class Stats:
         """As `torch.cuda.reset_peak_memory_stats()`: every peak becomes the current value."""
         for counter in self.counters():
             counter.peak = counter.current
-
-    def memory_stats(self, max_split_size: int) -> dict[str, int]:
-        """The keys and values of `torch.cuda.memory_stats()`; `max_split_size` is -1 for unlimited."""
-        result: dict[str, int] = {}
-        for pool, part in (("all", self.all), ("large_pool", self.large), ("small_pool", self.small)):
-            for name, counter in part.named():
-                for what, value in counter.report().items():
-                    result[f"{name}.{pool}.{what}"] = value
-        for name, counter in (
-            ("oversize_allocations", self.oversize_allocations),
-            ("oversize_segments", self.oversize_segments),
-        ):
-            for what, value in counter.report().items():
-                result[f"{name}.{what}"] = value
-        result["num_alloc_retries"] = self.retries
-        result["num_ooms"] = self.ooms
-        result["num_sync_all_streams"] = self.syncs
-        result["num_device_alloc"] = self.device_allocs
-        result["num_device_free"] = self.device_frees
-        result["max_split_size"] = max_split_size
-        return dict(sorted(result.items()))
