@@ -1,0 +1,127 @@
+"""Where memory was before the first recorded event: segments and mapped ranges, without their blocks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oomph.memory.allocator.layout import SegmentState
+from oomph.memory.allocator.sizes import SMALL_BYTES, SMALL_SEGMENT_BYTES
+from oomph.memory.timeline import Kind, Timeline
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Bytes from `address` to `end` that PyTorch held, without a word on what is in them."""
+
+    address: int
+    end: int
+    stream: int
+    pool: tuple[int, int]
+    small: bool
+    expandable: bool
+
+    @property
+    def size(self) -> int:
+        return self.end - self.address
+
+
+def ground_at_start(final: Sequence[SegmentState], timeline: Timeline) -> list[Ground]:
+    """The segments at the end with the trace's segment events undone, last event first; in address order."""
+    whole = {
+        segment.address: Ground(
+            segment.address,
+            segment.address + segment.size,
+            segment.stream,
+            segment.pool,
+            segment.small,
+            segment.expandable,
+        )
+        for segment in final
+    }
+    fixed = {address: ground for address, ground in whole.items() if not ground.expandable}
+    mapped = _Ranges([ground for ground in whole.values() if ground.expandable], timeline)
+    changes = timeline.positions(Kind.SEGMENT_ALLOC, Kind.SEGMENT_FREE, Kind.SEGMENT_MAP, Kind.SEGMENT_UNMAP)
+    for position in reversed(changes.tolist()):
+        kind = timeline.kind[position]
+        address, size = int(timeline.address[position]), int(timeline.size_bytes[position])
+        if kind == Kind.SEGMENT_ALLOC:
+            fixed.pop(address, None)
+        elif kind == Kind.SEGMENT_FREE:
+            fixed[address] = Ground(
+                address,
+                address + size,
+                int(timeline.stream[position]),
+                timeline.pool_at(position),
+                size == SMALL_SEGMENT_BYTES,
+                expandable=False,
+            )
+        elif kind == Kind.SEGMENT_MAP:
+            mapped.remove(address, address + size)
+        else:
+            mapped.add(address, address + size, position)
+    return sorted([*fixed.values(), *mapped.grounds()], key=lambda ground: ground.address)
+
+
+class _Ranges:
+    """Mapped ranges of expandable segments, to which and from which parts are taken. Ranges that touch and serve the
+    same stream and pool are one, as a snapshot shows them."""
+
+    def __init__(self, grounds: list[Ground], timeline: Timeline) -> None:
+        self._grounds = sorted(grounds, key=lambda ground: ground.address)
+        self._timeline = timeline
+        self._known = tuple(self._grounds)
+        self._small_addresses: list[int] | None = None
+
+    def grounds(self) -> list[Ground]:
+        return self._grounds
+
+    def remove(self, start: int, end: int) -> None:
+        kept = []
+        first, last = self._touching(start, end)
+        for ground in self._grounds[first:last]:
+            if ground.address < start:
+                kept.append(_cut(ground, ground.address, min(start, ground.end)))
+            if ground.end > end:
+                kept.append(_cut(ground, max(end, ground.address), ground.end))
+        self._grounds[first:last] = kept
+
+    def add(self, start: int, end: int, position: int) -> None:
+        stream, pool = int(self._timeline.stream[position]), self._timeline.pool_at(position)
+        new = Ground(start, end, stream, pool, self._is_small(start, end, stream), expandable=True)
+        first, last = self._touching(start - 1, end + 1)
+        kept = []
+        for ground in self._grounds[first:last]:
+            same = (ground.stream, ground.pool, ground.small) == (new.stream, new.pool, new.small)
+            if same:
+                new = _cut(new, min(new.address, ground.address), max(new.end, ground.end))
+            else:
+                kept.append(ground)
+        self._grounds[first:last] = sorted([*kept, new], key=lambda ground: ground.address)
+
+    def _touching(self, start: int, end: int) -> tuple[int, int]:
+        """From which to which of the ranges has bytes between `start` and `end`."""
+        first = bisect_right(self._grounds, start, key=lambda ground: ground.end)
+        last = bisect_left(self._grounds, end, key=lambda ground: ground.address)
+        return first, max(first, last)
+
+    def _is_small(self, start: int, end: int, stream: int) -> bool:
+        """Whether an unmapped range served the small pool: by the reservation that it lies in, if part of that is
+        mapped at the end, else by what the trace allocates there."""
+        before = [g for g in self._known if g.stream == stream and g.address <= start]
+        behind = [g for g in self._known if g.stream == stream and g.address >= end]
+        if before and behind and before[-1].small == behind[0].small:
+            return before[-1].small
+        sizes = self._timeline.size_bytes[
+            (self._timeline.kind == Kind.ALLOC)
+            & (self._timeline.address >= start)
+            & (self._timeline.address < end)
+        ]
+        if len(sizes):
+            return int(sizes[0]) <= SMALL_BYTES
+        return end - start == SMALL_SEGMENT_BYTES
+
+
+def _cut(ground: Ground, start: int, end: int) -> Ground:
+    return Ground(start, end, ground.stream, ground.pool, ground.small, ground.expandable)
