@@ -6,6 +6,7 @@ them. So each key becomes one list, whose types are checked by one set.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from itertools import repeat
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oomph.evidence.snapshot.values import MalformedError, pool_of
+from oomph.evidence.snapshot.values import MOST, MalformedError, pool_of
 from oomph.memory.stacks import Stacks
 from oomph.memory.timeline import UNKNOWN, Kind, Timeline, empty_timeline
 
@@ -33,6 +34,8 @@ ACTIONS = {
 }
 #: Kinds whose events need neither an address nor a size: marks, and OOM, which has `device_free` in place of `addr`.
 _MARKS = (Kind.OOM, Kind.SNAPSHOT, Kind.ANNOTATE)
+
+_NUMBERS = {action: int(kind) for action, kind in ACTIONS.items()}
 
 Events = list[dict[str, Any]]
 
@@ -53,18 +56,19 @@ def read_events(raw: list[Any], stacks: Stacks, notes: list[str]) -> Timeline:
             notes.append(f"{count} events were left out: the action {action[:40]!r} is not known")
         raw = [event for event, action in zip(raw, actions, strict=True) if action in ACTIONS]
         return read_events(raw, stacks, notes)
-    numbers: dict[str, int] = {action: int(kind) for action, kind in ACTIONS.items()}
-    kind = np.fromiter(map(numbers.__getitem__, actions), np.int8, len(raw))
+    kind = np.fromiter(map(_NUMBERS.__getitem__, actions), np.int8, len(raw))
+    free = _free(raw, kind)
+    raw = _marks_completed(raw, kind)
     pools, pool = _pools(raw)
     return Timeline(
         kind=kind,
-        address=_numbers(raw, "addr", kind, marks_may_lack=True),
-        size_bytes=_numbers(raw, "size", kind, marks_may_lack=True),
-        time_us=_numbers(raw, "time_us", kind, default=UNKNOWN),
-        stream=_numbers(raw, "stream", kind, default=0, least=-(1 << 63)),
+        address=_numbers(raw, "addr"),
+        size_bytes=_numbers(raw, "size"),
+        time_us=_numbers(raw, "time_us", default=UNKNOWN, least=UNKNOWN),
+        stream=_numbers(raw, "stream", default=0, least=None),
         pool=pool,
         pools=pools,
-        free_bytes=_free(raw, kind),
+        free_bytes=free,
         stacks=stacks,
         frame_lists=_frame_lists(raw),
     )
@@ -78,37 +82,50 @@ def _column(raw: Events, key: str, default: object) -> list[Any]:
         return [event.get(key, default) for event in raw]
 
 
+def _marks_completed(raw: Events, kind: NDArray[np.int8]) -> Events:
+    """The events with an address and a size for every mark, so that whole columns can be taken at once."""
+    marks = np.flatnonzero(np.isin(kind, np.array(_MARKS, np.int8))).tolist()
+    if marks:
+        raw = raw.copy()
+        for position in marks:
+            raw[position] = {"addr": 0, "size": 0, **raw[position]}
+            if kind[position] == Kind.OOM:
+                raw[position]["addr"] = 0
+    return raw
+
+
 def _numbers(
-    raw: Events,
-    key: str,
-    kind: NDArray[np.int8],
-    *,
-    default: int | None = None,
-    marks_may_lack: bool = False,
-    least: int = 0,
+    raw: Events, key: str, *, default: int | None = None, least: int | None = 0
 ) -> NDArray[np.int64]:
-    """A column of ints. An event without the key has `default`; without a default it must be a mark (then 0)."""
-    values = _column(raw, key, default)
-    if marks_may_lack and None in values:
-        marks = np.isin(kind, np.array(_MARKS, np.int8)).tolist()
-        values = [0 if value is None and mark else value for value, mark in zip(values, marks, strict=True)]
-    if set(map(type, values)) != {int}:
-        raise MalformedError(f"{key} of an event is not a number")
+    """A column of ints of 64 bits, none below `least`. An event without the key has `default`, if there is one."""
     try:
-        column = np.array(values, np.int64)
-    except OverflowError:
+        # An array refuses fractions, text and None, which numpy would convert.
+        values = array("q", map(itemgetter(key), raw))
+    except KeyError:
+        values = _incomplete(raw, key, default)
+    except (TypeError, OverflowError):
         raise MalformedError(f"{key} of an event is not a number within reason") from None
-    if default is None and int(column.min()) < least:
+    column = np.frombuffer(values, np.int64)
+    if least is not None and int(column.min()) < least:
         raise MalformedError(f"{key} of an event is negative")
     return column
 
 
+def _incomplete(raw: Events, key: str, default: int | None) -> array[int]:
+    if default is None:
+        raise MalformedError(f"an event has no {key}")
+    try:
+        return array("q", [event.get(key, default) for event in raw])
+    except (TypeError, OverflowError):
+        raise MalformedError(f"{key} of an event is not a number within reason") from None
+
+
 def _free(raw: Events, kind: NDArray[np.int8]) -> dict[int, int]:
-    """What was free on the device at each OOM event, where that was written."""
+    """What was free on the device at each OOM event: `device_free`, which the C++ writer calls `addr`."""
     result = {}
     for position in np.flatnonzero(kind == Kind.OOM).tolist():
         free = raw[position].get("device_free", raw[position].get("addr"))
-        if type(free) is int and free >= 0:
+        if type(free) is int and 0 <= free <= MOST:
             result[position] = free
     return result
 

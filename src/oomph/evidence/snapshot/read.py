@@ -11,7 +11,7 @@ from oomph.evidence.snapshot.events import read_events
 from oomph.evidence.snapshot.formats import Era, detect
 from oomph.evidence.snapshot.model import Annotation, DeviceSnapshot, Snapshot
 from oomph.evidence.snapshot.segments import Segments
-from oomph.evidence.snapshot.unpickle import unpickle
+from oomph.evidence.snapshot.unpickle import unpickle, without_collector
 from oomph.evidence.snapshot.values import MalformedError, as_dict, as_list, as_text
 from oomph.memory.stacks import Stacks
 from oomph.memory.timeline import empty_timeline
@@ -32,11 +32,11 @@ def read(path: str | os.PathLike[str], caps: Caps = DEFAULT_CAPS) -> Snapshot:
 
 def from_bytes(data: bytes, name: str, caps: Caps = DEFAULT_CAPS) -> Snapshot:
     """The snapshot in a pickle that was read already; `name` is how errors call it."""
-    loaded = unpickle(data, name, caps)
-    try:
-        return _snapshot(loaded, name, caps)
-    except MalformedError as error:
-        raise InputError(f"{name} is not a memory snapshot that can be used: {error}.") from None
+    with without_collector():
+        try:
+            return _snapshot(unpickle(data, name, caps), name, caps)
+        except MalformedError as error:
+            raise InputError(f"{name} is not a memory snapshot that can be used: {error}.") from None
 
 
 def _snapshot(loaded: object, name: str, caps: Caps) -> Snapshot:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import io
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from oomph.errors import InputError
@@ -35,13 +37,8 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def unpickle(data: bytes, name: str, caps: Caps = DEFAULT_CAPS) -> object:
-    """What the pickle `data` holds. Raises InputError, naming the file as `name`, for anything but plain data.
-
-    The garbage collector rests meanwhile: it would walk the millions of objects again and again.
-    """
+    """What the pickle `data` holds. Raises InputError, naming the file as `name`, for anything but plain data."""
     check(data, name, caps)
-    collecting = gc.isenabled()
-    gc.disable()
     try:
         # A buffered reader can look ahead, which spares a call per opcode in pickles without frames.
         return _PlainUnpickler(io.BufferedReader(io.BytesIO(data), 1 << 17)).load()
@@ -49,6 +46,15 @@ def unpickle(data: bytes, name: str, caps: Caps = DEFAULT_CAPS) -> object:
         raise InputError(f"{name} is damaged: its pickle does not hold together. Copy it again.") from None
     except MemoryError:
         raise InputError(f"{name} does not fit into memory. Read it on a machine with more.") from None
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """The garbage collector rests meanwhile: it would walk millions of new objects again and again."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if collecting:
             gc.enable()
