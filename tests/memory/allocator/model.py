@@ -221,9 +221,7 @@ class Model:
 
     def find_room(self, rounded: int, stream: int, pool: tuple[int, int], small: bool) -> Cell:
         gaps = [
-            c
-            for c in self.cells
-            if c.state == "unmapped" and c.stream == stream and c.place == (pool, small)
+            c for c in self.cells if c.state == "unmapped" and c.stream == stream and c.place == (pool, small)
         ]
         for gap in sorted(gaps, key=lambda c: c.address):
             before = self.before(gap)
@@ -249,7 +247,11 @@ class Model:
         last = base + (cell.end - base) // page * page
         if first >= last:
             return
-        for start, end, state in ((cell.address, first, "free"), (first, last, "unmapped"), (last, cell.end, "free")):
+        for start, end, state in (
+            (cell.address, first, "free"),
+            (first, last, "unmapped"),
+            (last, cell.end, "free"),
+        ):
             if end > start:
                 piece = Cell(start, end - start, cell.segment, cell.stream, cell.pool, cell.small, state)
                 piece.born = self.searches.get(piece.place, 0)
@@ -340,7 +342,8 @@ class Model:
         for cell in cells:
             if cell.segment not in self.fixed:
                 self.unmap(cell)
-        for cell in [c for c in self.cells if c.state == "unmapped" and c.place == (pool, small)]:
+        touched = {cell.segment for cell in cells}
+        for cell in [c for c in self.cells if c.state == "unmapped" and c.segment in touched]:
             if self.whole(cell):
                 self.cells.remove(cell)
 

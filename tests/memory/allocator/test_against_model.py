@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 import pytest
@@ -200,6 +201,27 @@ def pair(
     return Pair(model, allocator)
 
 
+def walk(seed: int, pools: bool, count: int = 250):
+    """A long script of a few sizes that meet each other again: equal blocks, exact fits, old ones."""
+    rng = random.Random(seed)
+    palette = [
+        *(700, 4096, 300_000, MIB, MIB + 512, 5 * MIB // 2, 9 * MIB, 10 * MIB, 11 * MIB, 12 * MIB),
+        *(19 * MIB, 20 * MIB, 21 * MIB, 32 * MIB, 39 * MIB, 40 * MIB, 41 * MIB),
+    ]
+    chosen = rng.sample(palette, 7)
+    for i in range(count):
+        kind = rng.choices(
+            ["malloc", "free", "use", "done", "empty", "begin", "end", "release"],
+            [40, 40 if i % 50 > 20 else 15, 8, 6, 1, *([4, 4, 2] if pools else [0, 0, 0])],
+        )[0]
+        if kind == "malloc":
+            yield kind, rng.choice(chosen) - rng.choice([0, 0, 0, 1, 512]), rng.choice([0, 0, 0, 1])
+        elif kind == "use":
+            yield kind, rng.randrange(1000), rng.randint(1, 3)
+        else:
+            yield kind, rng.randint(1, 3) if kind == "done" else rng.randrange(1, 3 if pools else 1000), 0
+
+
 def drive(both: Pair, script) -> None:
     for what, a, b in script:
         both.step(what, a, b)
@@ -218,78 +240,69 @@ def drive(both: Pair, script) -> None:
 scripts = st.lists(steps, min_size=1, max_size=40)
 pool_scripts = st.lists(pool_steps, min_size=1, max_size=40)
 capacities = st.one_of(st.none(), st.integers(24, 128).map(lambda n: n * MIB))
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=25, deadline=None)
+variants = st.fixed_dictionaries(
+    {},
+    optional={
+        "expandable": st.booleans(),
+        "max_split": st.sampled_from([20 * MIB, 24 * MIB, 32 * MIB]),
+        "gc": st.sampled_from([0.1, 0.5, 0.9]),
+        "divisions": st.sampled_from([1, 2, 4, 8, 64]),
+        "large_segment": st.sampled_from([11 * MIB, 32 * MIB]),
+        "limit": st.integers(2, 128).map(lambda n: n * MIB),
+    },
+)
 
 
 @quick
 @given(scripts, capacities)
-def test_default_settings(script, capacity):
+def test_any_sequence_with_default_settings(script, capacity):
     drive(pair(capacity=capacity), script)
 
 
 @quick
 @given(scripts, capacities)
-def test_expandable_segments(script, capacity):
+def test_any_sequence_with_expandable_segments(script, capacity):
     drive(pair(expandable=True, capacity=capacity), script)
 
 
 @quick
-@given(scripts, capacities, st.sampled_from([20, 24, 32]))
-def test_max_split_size(script, capacity, megabytes):
-    drive(pair(max_split=megabytes * MIB, capacity=capacity), script)
+@given(pool_scripts, capacities, variants)
+def test_any_sequence_with_any_settings(script, capacity, chosen):
+    drive(pair(capacity=capacity, **chosen), script)
 
 
-@quick
-@given(scripts, capacities)
-def test_max_split_size_with_expandable_segments(script, capacity):
-    drive(pair(max_split=20 * MIB, expandable=True, capacity=capacity), script)
-
-
-@quick
-@given(scripts, st.integers(24, 128), st.sampled_from([0.1, 0.5, 0.9]), st.booleans())
-def test_garbage_collection(script, limit, threshold, expandable):
-    drive(pair(gc=threshold, limit=limit * MIB, expandable=expandable), script)
-
-
-@quick
-@given(scripts, capacities, st.sampled_from([1, 2, 4, 8, 64]), st.booleans())
-def test_roundup_power_of_two(script, capacity, divisions, expandable):
-    drive(pair(divisions=divisions, capacity=capacity, expandable=expandable), script)
-
-
-@quick
-@given(scripts, capacities, st.sampled_from([11, 32, 64]), st.booleans())
-def test_large_segment_size(script, capacity, megabytes, expandable):
-    drive(pair(large_segment=megabytes * MIB, capacity=capacity, expandable=expandable), script)
-
-
-@quick
-@given(scripts, st.integers(2, 100), st.booleans())
-def test_a_limit_without_collection(script, limit, expandable):
-    drive(pair(limit=limit * MIB, expandable=expandable), script)
-
-
-@quick
-@given(pool_scripts, capacities, st.booleans())
-def test_private_pools(script, capacity, expandable):
-    drive(pair(capacity=capacity, expandable=expandable), script)
-
-
-@quick
-@given(
-    pool_scripts,
-    st.integers(24, 128),
-    st.booleans(),
-    st.sampled_from([0, 8]),
-    st.sampled_from([None, 20 * MIB]),
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("expandable", [False, True])
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"capacity": 160 * MIB},
+        {"max_split": 20 * MIB, "capacity": 200 * MIB},
+        {"max_split": 32 * MIB, "capacity": 300 * MIB},
+        {"gc": 0.3, "limit": 300 * MIB},
+        {"gc": 0.8, "limit": 200 * MIB, "capacity": 190 * MIB},
+        {"divisions": 4, "capacity": 200 * MIB},
+        {"large_segment": 32 * MIB, "capacity": 200 * MIB},
+        {"limit": 150 * MIB},
+    ],
+    ids=str,
 )
-def test_everything_at_once(script, limit, expandable, divisions, max_split):
-    both = pair(
-        gc=0.5,
-        limit=limit * MIB,
-        capacity=96 * MIB,
-        divisions=divisions,
-        max_split=max_split,
-        expandable=expandable,
-    )
-    drive(both, script)
+def test_long_walks(chosen, expandable, seed):
+    drive(pair(expandable=expandable, **chosen), walk(seed, pools=False))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("expandable", [False, True])
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"capacity": 160 * MIB},
+        {"gc": 0.4, "limit": 250 * MIB, "capacity": 240 * MIB, "max_split": 20 * MIB, "divisions": 8},
+    ],
+    ids=str,
+)
+def test_long_walks_with_private_pools(chosen, expandable, seed):
+    drive(pair(expandable=expandable, **chosen), walk(seed, pools=True))
