@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from oomph.memory.allocator.layout import SegmentState
+from oomph.memory.allocator.layout import Reservation, SegmentState
 from oomph.memory.allocator.sizes import SMALL_BYTES, SMALL_SEGMENT_BYTES
 from oomph.memory.timeline import Kind, Timeline
+from oomph.units import GIB
+
+#: More than any device has, as a whole number of pages of either size: how far a reservation may grow.
+_RESERVED_BYTES = 1160 * GIB
 
 
 @dataclass(frozen=True)
@@ -29,19 +34,9 @@ class Ground:
 
 def ground_at_start(final: Sequence[SegmentState], timeline: Timeline) -> list[Ground]:
     """The segments at the end with the trace's segment events undone, last event first; in address order."""
-    whole = {
-        segment.address: Ground(
-            segment.address,
-            segment.address + segment.size,
-            segment.stream,
-            segment.pool,
-            segment.small,
-            segment.expandable,
-        )
-        for segment in final
-    }
-    fixed = {address: ground for address, ground in whole.items() if not ground.expandable}
-    mapped = _Ranges([ground for ground in whole.values() if ground.expandable], timeline)
+    whole = _grounds(final)
+    fixed = {ground.address: ground for ground in whole if not ground.expandable}
+    mapped = _Ranges([ground for ground in whole if ground.expandable], timeline)
     changes = timeline.positions(Kind.SEGMENT_ALLOC, Kind.SEGMENT_FREE, Kind.SEGMENT_MAP, Kind.SEGMENT_UNMAP)
     for position in reversed(changes.tolist()):
         kind = timeline.kind[position]
@@ -60,8 +55,47 @@ def ground_at_start(final: Sequence[SegmentState], timeline: Timeline) -> list[G
         elif kind == Kind.SEGMENT_MAP:
             mapped.remove(address, address + size)
         else:
-            mapped.add(address, address + size, position)
+            mapped.add(position)
     return sorted([*fixed.values(), *mapped.grounds()], key=lambda ground: ground.address)
+
+
+def reservations(
+    final: Sequence[SegmentState], timeline: Timeline, start: Sequence[Ground]
+) -> list[Reservation]:
+    """The address ranges of expandable segments of which something is mapped at the start.
+
+    A reservation begins where the lowest of its bytes is ever mapped: PyTorch maps a new one from its beginning, and
+    gives it up when all of it is unmapped.
+    """
+    lowest: dict[tuple[int, tuple[int, int], bool], int] = {}
+    held: Counter[tuple[int, tuple[int, int], bool]] = Counter()
+    for ground in start:
+        if ground.expandable:
+            owner = (ground.stream, ground.pool, ground.small)
+            lowest.setdefault(owner, ground.address)
+            held[owner] += ground.size
+    if not lowest:
+        return []
+    ends = [ground for ground in _grounds(final) if ground.expandable]
+    mapped = _Ranges([*ends, *(ground for ground in start if ground.expandable)], timeline)
+    for position in timeline.positions(Kind.SEGMENT_MAP, Kind.SEGMENT_UNMAP).tolist():
+        ground = mapped.describe(position)
+        owner = (ground.stream, ground.pool, ground.small)
+        if held[owner] <= 0:  # nothing of it at the start, or given up since
+            continue
+        lowest[owner] = min(lowest[owner], ground.address)
+        held[owner] += ground.size if timeline.kind[position] == Kind.SEGMENT_MAP else -ground.size
+    return [
+        Reservation(address, _RESERVED_BYTES, stream, pool, small)
+        for (stream, pool, small), address in lowest.items()
+    ]
+
+
+def _grounds(segments: Sequence[SegmentState]) -> list[Ground]:
+    return [
+        Ground(each.address, each.address + each.size, each.stream, each.pool, each.small, each.expandable)
+        for each in segments
+    ]
 
 
 class _Ranges:
@@ -72,7 +106,6 @@ class _Ranges:
         self._grounds = sorted(grounds, key=lambda ground: ground.address)
         self._timeline = timeline
         self._known = tuple(self._grounds)
-        self._small_addresses: list[int] | None = None
 
     def grounds(self) -> list[Ground]:
         return self._grounds
@@ -87,10 +120,21 @@ class _Ranges:
                 kept.append(_cut(ground, max(end, ground.address), ground.end))
         self._grounds[first:last] = kept
 
-    def add(self, start: int, end: int, position: int) -> None:
-        stream, pool = int(self._timeline.stream[position]), self._timeline.pool_at(position)
-        new = Ground(start, end, stream, pool, self._is_small(start, end, stream), expandable=True)
-        first, last = self._touching(start - 1, end + 1)
+    def describe(self, position: int) -> Ground:
+        """What the event at `position` mapped or unmapped."""
+        events = self._timeline
+        start, stream = int(events.address[position]), int(events.stream[position])
+        end = start + int(events.size_bytes[position])
+        for ground in self._known:
+            if ground.address <= start < ground.end:
+                return Ground(start, end, ground.stream, ground.pool, ground.small, expandable=True)
+        small = self._is_small(start, end, stream)
+        return Ground(start, end, stream, events.pool_at(position), small, expandable=True)
+
+    def add(self, position: int) -> None:
+        """Maps again what the event at `position` unmapped."""
+        new = self.describe(position)
+        first, last = self._touching(new.address - 1, new.end + 1)
         kept = []
         for ground in self._grounds[first:last]:
             same = (ground.stream, ground.pool, ground.small) == (new.stream, new.pool, new.small)

@@ -11,7 +11,7 @@ from oomph.memory.allocator import arena
 from oomph.memory.allocator.core import CachingAllocator
 from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.errors import DeviceOutOfMemory, ReplayError
-from oomph.memory.allocator.layout import PENDING_FREE, BlockState, SegmentState
+from oomph.memory.allocator.layout import PENDING_FREE, BlockState, Reservation, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.replay.start import Start
 from oomph.memory.timeline import DEFAULT_POOL, UNKNOWN, Kind, Timeline
@@ -66,7 +66,7 @@ class Run:
 
     def _plant(self, start: Start) -> None:
         segments = [_moved(segment, self._offset) for segment in start.segments]
-        self.allocator.seed(segments)
+        self.allocator.seed(segments, [_shifted(each, self._offset) for each in start.reservations])
         for segment in start.segments:
             for block in segment.blocks:
                 if block.requested or block.state == PENDING_FREE:
@@ -212,6 +212,12 @@ def _completes_at_once(events: Timeline) -> list[bool]:
     result[:-1] = (events.kind[1:] == Kind.FREE_COMPLETED) & (events.address[1:] == events.address[:-1])
     done: list[bool] = result.tolist()
     return done
+
+
+def _shifted(reserved: Reservation, offset: int) -> Reservation:
+    return Reservation(
+        reserved.address + offset, reserved.size, reserved.stream, reserved.pool, reserved.small
+    )
 
 
 def _moved(segment: SegmentState, offset: int) -> SegmentState:

@@ -18,10 +18,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from oomph.memory.allocator.layout import ALLOCATED, INACTIVE, PENDING_FREE, BlockState, SegmentState
+from oomph.memory.allocator.layout import (
+    ALLOCATED,
+    INACTIVE,
+    PENDING_FREE,
+    BlockState,
+    Reservation,
+    SegmentState,
+)
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.allocator.sizes import SMALL_BYTES, round_size
-from oomph.memory.replay.ground import Ground, ground_at_start
+from oomph.memory.replay.ground import Ground, ground_at_start, reservations
 from oomph.memory.timeline import Kind, Timeline
 
 _BLOCK_KINDS = (Kind.ALLOC, Kind.FREE_REQUESTED, Kind.FREE_COMPLETED)
@@ -29,10 +36,12 @@ _BLOCK_KINDS = (Kind.ALLOC, Kind.FREE_REQUESTED, Kind.FREE_COMPLETED)
 
 @dataclass
 class Start:
-    """Segments with their blocks before the first event. `lost` counts blocks that the trace frees although they lie
+    """Segments with their blocks before the first event; `reservations` are the addresses at which expandable ones
+    may grow. `lost` counts blocks that the trace frees although they lie
     in no segment of the start, or within another block: the trace and the segments do not belong together there."""
 
     segments: list[SegmentState] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
     lost: int = 0
 
     @property
@@ -71,7 +80,7 @@ class _Finder:
     def start(self) -> Start:
         live = self._live()
         ground = ground_at_start(self._final, self._timeline)
-        result = Start()
+        result = Start(reservations=reservations(self._final, self._timeline, ground))
         at = 0
         order = sorted(live)
         for piece in ground:
