@@ -35,7 +35,7 @@ class Cell:
         return (self.pool, self.small)
 
 
-class OutOfMemory(Exception):
+class OutOfMemoryError(Exception):
     pass
 
 
@@ -128,7 +128,7 @@ class Model:
         if cell is None:
             self.ooms += 1
             self.events.append(("oom", 0, rounded))
-            raise OutOfMemory
+            raise OutOfMemoryError
         rest = cell.size - rounded
         if small or self.expandable:
             cut = rest >= 512
@@ -202,7 +202,8 @@ class Model:
                 gap, wanted = cell, min(cell.size, rounded)
             else:
                 after = self.after(cell)
-                assert after is not None and after.state == "unmapped"
+                assert after is not None
+                assert after.state == "unmapped"
                 gap, wanted = after, min(after.size, rounded - cell.size)
             page = self.page[gap.segment]
             size = math.ceil(wanted / page) * page
@@ -226,7 +227,8 @@ class Model:
         for gap in sorted(gaps, key=lambda c: c.address):
             before = self.before(gap)
             start = before if before is not None and before.state == "free" else gap
-            room, here = 0, start
+            room = 0
+            here: Cell | None = start
             while here is not None and here.state in ("free", "unmapped"):
                 room += here.size
                 here = self.after(here)

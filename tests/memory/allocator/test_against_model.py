@@ -14,7 +14,7 @@ from oomph.memory.allocator.core import CachingAllocator
 from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.errors import DeviceOutOfMemory
 from oomph.memory.allocator.settings import AllocatorSettings
-from tests.memory.allocator.model import INFINITE, MIB, Model, OutOfMemory
+from tests.memory.allocator.model import INFINITE, MIB, Model, OutOfMemoryError
 
 KINDS = {
     SEGMENT_ALLOC: "segment_alloc",
@@ -82,7 +82,7 @@ class Pair:
     def malloc(self, size: int, stream: int) -> None:
         try:
             expected = self.model.malloc(size, stream)
-        except OutOfMemory:
+        except OutOfMemoryError:
             with pytest.raises(DeviceOutOfMemory):
                 self.allocator.malloc(size, stream)
             return

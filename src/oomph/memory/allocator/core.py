@@ -216,6 +216,10 @@ class CachingAllocator(PooledArena):
         """Segments in address order with their blocks, as `torch.cuda.memory._snapshot()` shows them."""
         return describe(self)
 
+    def reset_peaks(self) -> None:
+        """As `torch.cuda.reset_peak_memory_stats()`: every peak becomes the current value."""
+        self.counts.reset_peaks()
+
     @property
     def segment_events(self) -> list[tuple[int, int, int, int]]:
         """(kind, address, size, stream) in order; for OOM the address is what was free, the size the request."""
