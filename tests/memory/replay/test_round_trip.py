@@ -76,4 +76,4 @@ def test_recordings_without_their_beginning_replay_exactly(
     snapshot = recorder.snapshot(int(len(recorder.events) * kept))
     device = snapshot.devices[0]
     result = exact(device.segments, device.timeline, allocator_settings(snapshot))
-    assert result.exact, result.misses
+    assert result.exact or result.unsure, result.misses

@@ -113,12 +113,15 @@ def _replay(
         events=[(KINDS[kind], size) for kind, _, size, _ in allocator.segment_events],
         expected_peak_reserved_bytes=_peak(start.reserved_bytes, timeline.reserved_change_bytes),
         peak_reserved_bytes=allocator.peak_reserved_bytes,
-        expected_peak_requested_bytes=_peak(_requested(start), _requested_change(timeline)),
+        expected_peak_requested_bytes=_peak(
+            _requested(start), _requested_change(timeline, start.completions)
+        ),
         peak_requested_bytes=allocator.peak_requested_bytes,
         peak_allocated_bytes=allocator.peak_allocated_bytes,
         retries=allocator.num_alloc_retries,
         ooms=run.ooms,
         problems=run.problems + start.lost,
+        unsure=start.unsure,
         misses=run.misses,
     )
     _compare_events(result)
@@ -146,9 +149,9 @@ def _requested(start: Start) -> int:
     return sum(block.requested for segment in start.segments for block in segment.blocks)
 
 
-def _requested_change(timeline: Timeline) -> np.typing.NDArray[np.int64]:
+def _requested_change(timeline: Timeline, completions: bool) -> np.typing.NDArray[np.int64]:
     """Requested bytes count until the free is complete."""
-    ends = Kind.FREE_COMPLETED if np.any(timeline.kind == Kind.FREE_COMPLETED) else Kind.FREE_REQUESTED
+    ends = Kind.FREE_COMPLETED if completions else Kind.FREE_REQUESTED
     sign = np.zeros(len(Kind), np.int64)
     sign[Kind.ALLOC] = 1
     sign[ends] = -1

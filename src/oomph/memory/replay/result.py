@@ -16,7 +16,8 @@ class Replay:
     was asked of the driver, in order, recorded and simulated (OOM included). layout_right: every segment and block at
     the end is as in the snapshot. The peaks: as the trace's own sums say, and as simulated. `ooms` are positions of
     events at which the simulation had no memory. `problems` counts events that made no sense to the simulation (a
-    free of a block that it does not have). `misses` are the first differences, as sentences.
+    free of a block that it does not have). `unsure` counts blocks of the start whose exact end is not known, which
+    can lead to differences that are nobody's fault. `misses` are the first differences, as sentences.
     """
 
     events_total: int
@@ -34,6 +35,7 @@ class Replay:
     retries: int = 0
     ooms: list[int] = field(default_factory=list)
     problems: int = 0
+    unsure: int = 0
     misses: list[str] = field(default_factory=list)
 
     @property

@@ -61,6 +61,7 @@ class Run:
         self._moments = moments
         self._pools = pools
         self._capacity = capacity_bytes
+        self._completions = start.completions
         self._waiting: set[int] = set()
         self._plant(start)
 
@@ -78,7 +79,7 @@ class Run:
         """All events."""
         events = self.timeline
         feed = self._driver.feed if self._offset == 0 else None
-        at_once = _completes_at_once(events)
+        at_once = _completes_at_once(events) if self._completions else [True] * len(events)
         releasing = False
         fed = False
         alloc, free, done = int(Kind.ALLOC), int(Kind.FREE_REQUESTED), int(Kind.FREE_COMPLETED)
@@ -205,9 +206,7 @@ class PoolMap:
 
 
 def _completes_at_once(events: Timeline) -> list[bool]:
-    """For each event whether the next is the completion of the same block. If no completions were recorded, always."""
-    if not np.any(events.kind == Kind.FREE_COMPLETED):
-        return [True] * len(events)
+    """For each event whether the next is the completion of the same block."""
     result = np.zeros(len(events), bool)
     result[:-1] = (events.kind[1:] == Kind.FREE_COMPLETED) & (events.address[1:] == events.address[:-1])
     done: list[bool] = result.tolist()

@@ -37,12 +37,19 @@ _BLOCK_KINDS = (Kind.ALLOC, Kind.FREE_REQUESTED, Kind.FREE_COMPLETED)
 @dataclass
 class Start:
     """Segments with their blocks before the first event; `reservations` are the addresses at which expandable ones
-    may grow. `lost` counts blocks that the trace frees although they lie
-    in no segment of the start, or within another block: the trace and the segments do not belong together there."""
+    may grow.
+
+    `completions`: whether ends of frees were recorded (a recording may leave them out; a free then ends with its
+    request). `lost` counts blocks that the trace frees although they lie in no segment of the start, or within
+    another block: the trace and the segments do not belong together there. `unsure` counts blocks whose end nothing
+    shows: a few hundred KiB behind them may be theirs, or free.
+    """
 
     segments: list[SegmentState] = field(default_factory=list)
     reservations: list[Reservation] = field(default_factory=list)
+    completions: bool = True
     lost: int = 0
+    unsure: int = 0
 
     @property
     def reserved_bytes(self) -> int:
@@ -80,7 +87,10 @@ class _Finder:
     def start(self) -> Start:
         live = self._live()
         ground = ground_at_start(self._final, self._timeline)
-        result = Start(reservations=reservations(self._final, self._timeline, ground))
+        result = Start(
+            reservations=reservations(self._final, self._timeline, ground),
+            completions=self._completions_recorded(),
+        )
         at = 0
         order = sorted(live)
         for piece in ground:
@@ -130,10 +140,16 @@ class _Finder:
         """Where the first free_completed of each address stands."""
         events = self._timeline
         done = events.positions(Kind.FREE_COMPLETED)
-        if not len(done):  # the record leaves completions out: a free ends with its request
+        if not self._completions_recorded():
             return dict(zip(addresses.tolist(), first.tolist(), strict=True))
         where, index = np.unique(events.address[done], return_index=True)
         return dict(zip(where.tolist(), done[index].tolist(), strict=True))
+
+    def _completions_recorded(self) -> bool:
+        """A recording without any completion left them out, unless a block still waits for one at the end."""
+        return bool(np.any(self._timeline.kind == Kind.FREE_COMPLETED)) or any(
+            block.state == PENDING_FREE for segment in self._final for block in segment.blocks
+        )
 
     def _exact_at_end(self, live: dict[int, _Live], allocated: set[int]) -> None:
         """A block that was asked back and is still pending at the end has its exact size there."""
@@ -161,7 +177,7 @@ class _Finder:
             if block.address > here:
                 segment.blocks.append(BlockState(here, block.address - here, 0, INACTIVE))
             following = members[index + 1].address if index + 1 < len(members) else piece.end
-            size = block.size or self._size(block, following, piece)
+            size = block.size or self._size(block, following, piece, result)
             size = min(size, following - block.address) if following > block.address else size
             segment.blocks.append(BlockState(block.address, size, block.requested, block.state))
             here = block.address + size
@@ -169,7 +185,7 @@ class _Finder:
             segment.blocks.append(BlockState(here, piece.end - here, 0, INACTIVE))
         return segment
 
-    def _size(self, block: _Live, following: int, piece: Ground) -> int:
+    def _size(self, block: _Live, following: int, piece: Ground, result: Start) -> int:
         """The block's size: the rounded request, and in the large pool what could not be split off behind it."""
         settings = self._settings
         rounded = round_size(block.requested, settings.roundup_power2_divisions, settings.least_divisions)
@@ -180,7 +196,10 @@ class _Finder:
             most = settings.max_non_split_rounding_bytes
         end = block.address + rounded
         boundary = min(following, self._boundary(end, end + most, block.freed_at))
-        return boundary - block.address if end < boundary <= end + most else rounded
+        if boundary <= end + most:
+            return max(boundary, end) - block.address
+        result.unsure += 1
+        return rounded
 
     def _boundary(self, least: int, most: int, before: int) -> int:
         """The lowest address from `least` to `most` at which the trace allocates before position `before`: a block
