@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.memory.allocator.layout import Reservation, SegmentState
-from oomph.memory.allocator.sizes import SMALL_BYTES, SMALL_SEGMENT_BYTES
+from oomph.memory.allocator.sizes import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
 from oomph.memory.timeline import Kind, Timeline
 from oomph.units import GIB
 
@@ -32,11 +32,14 @@ class Ground:
         return self.end - self.address
 
 
-def ground_at_start(final: Sequence[SegmentState], timeline: Timeline) -> list[Ground]:
-    """The segments at the end with the trace's segment events undone, last event first; in address order."""
+def ground_at_start(
+    final: Sequence[SegmentState], timeline: Timeline, large_page: int = LARGE_SEGMENT_BYTES
+) -> list[Ground]:
+    """The segments at the end with the trace's segment events undone, last event first; in address order.
+    `large_page` (bytes) is what expandable memory of the large pool is mapped in."""
     whole = _grounds(final)
     fixed = {ground.address: ground for ground in whole if not ground.expandable}
-    mapped = _Ranges([ground for ground in whole if ground.expandable], timeline)
+    mapped = _Ranges([ground for ground in whole if ground.expandable], timeline, large_page)
     changes = timeline.positions(Kind.SEGMENT_ALLOC, Kind.SEGMENT_FREE, Kind.SEGMENT_MAP, Kind.SEGMENT_UNMAP)
     for position in reversed(changes.tolist()):
         kind = timeline.kind[position]
@@ -60,7 +63,10 @@ def ground_at_start(final: Sequence[SegmentState], timeline: Timeline) -> list[G
 
 
 def reservations(
-    final: Sequence[SegmentState], timeline: Timeline, start: Sequence[Ground]
+    final: Sequence[SegmentState],
+    timeline: Timeline,
+    start: Sequence[Ground],
+    large_page: int = LARGE_SEGMENT_BYTES,
 ) -> list[Reservation]:
     """The address ranges of expandable segments of which something is mapped at the start.
 
@@ -77,7 +83,7 @@ def reservations(
     if not lowest:
         return []
     ends = [ground for ground in _grounds(final) if ground.expandable]
-    mapped = _Ranges([*ends, *(ground for ground in start if ground.expandable)], timeline)
+    mapped = _Ranges([*ends, *(ground for ground in start if ground.expandable)], timeline, large_page)
     for position in timeline.positions(Kind.SEGMENT_MAP, Kind.SEGMENT_UNMAP).tolist():
         ground = mapped.describe(position)
         owner = (ground.stream, ground.pool, ground.small)
@@ -102,7 +108,8 @@ class _Ranges:
     """Mapped ranges of expandable segments, to which and from which parts are taken. Ranges that touch and serve the
     same stream and pool are one, as a snapshot shows them."""
 
-    def __init__(self, grounds: list[Ground], timeline: Timeline) -> None:
+    def __init__(self, grounds: list[Ground], timeline: Timeline, large_page: int) -> None:
+        self._large_page = large_page
         self._grounds = sorted(grounds, key=lambda ground: ground.address)
         self._timeline = timeline
         self._known = tuple(self._grounds)
@@ -128,7 +135,7 @@ class _Ranges:
         for ground in self._known:
             if ground.address <= start < ground.end:
                 return Ground(start, end, ground.stream, ground.pool, ground.small, expandable=True)
-        small = self._is_small(start, end, stream)
+        small = self._is_small(start, end, events.kind[position] == Kind.SEGMENT_MAP)
         return Ground(start, end, stream, events.pool_at(position), small, expandable=True)
 
     def add(self, position: int) -> None:
@@ -150,21 +157,18 @@ class _Ranges:
         last = bisect_left(self._grounds, end, key=lambda ground: ground.address)
         return first, max(first, last)
 
-    def _is_small(self, start: int, end: int, stream: int) -> bool:
-        """Whether an unmapped range served the small pool: by the reservation that it lies in, if part of that is
-        mapped at the end, else by what the trace allocates there."""
-        before = [g for g in self._known if g.stream == stream and g.address <= start]
-        behind = [g for g in self._known if g.stream == stream and g.address >= end]
-        if before and behind and before[-1].small == behind[0].small:
-            return before[-1].small
-        sizes = self._timeline.size_bytes[
-            (self._timeline.kind == Kind.ALLOC)
-            & (self._timeline.address >= start)
-            & (self._timeline.address < end)
-        ]
-        if len(sizes):
-            return int(sizes[0]) <= SMALL_BYTES
-        return end - start == SMALL_SEGMENT_BYTES
+    def _is_small(self, start: int, end: int, mapped: bool) -> bool:
+        """Whether a range that is not there at the end served the small pool. Large memory comes and goes in large
+        pages, and a small request never needs more than two small ones at once. A number of small pages that were
+        given up together can make a large one: then what the trace allocates there decides."""
+        if (end - start) % self._large_page:
+            return True
+        if mapped:
+            return False
+        events = self._timeline
+        there = (events.kind == Kind.ALLOC) & (events.address >= start) & (events.address < end)
+        sizes = events.size_bytes[there]
+        return bool(len(sizes)) and int(sizes[0]) <= SMALL_BYTES
 
 
 def _cut(ground: Ground, start: int, end: int) -> Ground:

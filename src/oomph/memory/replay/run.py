@@ -138,12 +138,15 @@ class Run:
         if block is None:
             self.problems += 1
             return
-        if at_once:
-            del self.where[address]
-            self.allocator.free(block)
-        else:
-            self._waiting.add(address)
-            self.allocator.free_requested(block)
+        try:
+            if at_once:
+                del self.where[address]
+                self.allocator.free(block)
+            else:
+                self._waiting.add(address)
+                self.allocator.free_requested(block)
+        except ReplayError:
+            self.problems += 1
 
     def _complete(self, address: int) -> None:
         """The end of a free that had to wait for other streams; releasing cached memory may have ended it before."""

@@ -86,9 +86,10 @@ class _Finder:
 
     def start(self) -> Start:
         live = self._live()
-        ground = ground_at_start(self._final, self._timeline)
+        page = self._settings.large_segment_size_bytes
+        ground = ground_at_start(self._final, self._timeline, page)
         result = Start(
-            reservations=reservations(self._final, self._timeline, ground),
+            reservations=reservations(self._final, self._timeline, ground, page),
             completions=self._completions_recorded(),
         )
         at = 0
