@@ -37,7 +37,7 @@ UNKNOWN = -1
 DEFAULT_POOL = (0, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Timeline:
     """Events in their order; every column has one entry per event.
 
@@ -56,7 +56,7 @@ class Timeline:
     pool: NDArray[np.int32]
     pools: tuple[tuple[int, int], ...] = ()
     free_bytes: Mapping[int, int] = field(default_factory=dict)
-    stacks: Stacks = field(default_factory=Stacks, compare=False)
+    stacks: Stacks = field(default_factory=Stacks, repr=False)
     frame_lists: Sequence[Sequence[object] | None] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
