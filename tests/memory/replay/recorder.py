@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 from oomph.evidence.snapshot import Snapshot, from_bytes
@@ -67,14 +68,19 @@ class Recorder:
 
     def snapshot(self, last: int | None = None) -> Snapshot:
         """The snapshot, with only the last so many events, as a ring that overwrote the rest."""
+        return from_bytes(pickle.dumps(self._content(last)), "recorded.pickle")
+
+    def save(self, path: Path) -> None:
+        path.write_bytes(pickle.dumps(self._content(None)))
+
+    def _content(self, last: int | None) -> dict[str, Any]:
         events = self.events if last is None else self.events[len(self.events) - last :]
-        content = {
+        return {
             "segments": [_segment(state) for state in self.allocator.layout()],
             "device_traces": [events],
             "allocator_settings": _settings(self.settings),
             "external_annotations": [],
         }
-        return from_bytes(pickle.dumps(content), "recorded.pickle")
 
     def _segment_events(self) -> None:
         for kind, address, size, stream in self.allocator.segment_events[self._seen :]:
