@@ -6,7 +6,7 @@ pool, ordered by stream, size, address; as streams never share, here each stream
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 from oomph.memory.allocator.stats import Counter
 
@@ -80,30 +80,40 @@ class Block:
 
 
 class FreeList:
-    """Free blocks of one stream of one pool, ordered by size, then address."""
+    """Free blocks of one stream of one pool, ordered by size, then address; three lists with the same places."""
 
-    __slots__ = ("blocks", "keys")
+    __slots__ = ("addresses", "blocks", "sizes")
 
     def __init__(self) -> None:
-        self.keys: list[int] = []
+        self.sizes: list[int] = []
+        self.addresses: list[int] = []
         self.blocks: list[Block] = []
 
+    def place(self, size: int, address: int) -> int:
+        """Where a block of this size and address is or belongs."""
+        sizes = self.sizes
+        place = bisect_left(sizes, size)
+        if place < len(sizes) and sizes[place] == size and self.addresses[place] < address:
+            place = bisect_left(self.addresses, address, place, bisect_right(sizes, size, place))
+        return place
+
     def insert(self, block: Block) -> None:
-        key = (block.size << 64) | block.address
-        keys = self.keys
-        place = bisect_left(keys, key)
-        keys.insert(place, key)
+        place = self.place(block.size, block.address)
+        self.sizes.insert(place, block.size)
+        self.addresses.insert(place, block.address)
         self.blocks.insert(place, block)
 
     def remove(self, block: Block) -> None:
-        place = bisect_left(self.keys, (block.size << 64) | block.address)
-        assert self.blocks[place] is block
-        del self.keys[place]
+        self.remove_at(self.place(block.size, block.address))
+
+    def remove_at(self, place: int) -> None:
+        del self.sizes[place]
+        del self.addresses[place]
         del self.blocks[place]
 
     def first_at_least(self, size: int) -> int:
         """Index of the smallest block of at least `size` bytes, the lowest address among equals."""
-        return bisect_left(self.keys, size << 64)
+        return bisect_left(self.sizes, size)
 
 
 class UnmappedList:

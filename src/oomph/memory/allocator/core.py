@@ -94,8 +94,7 @@ class CachingAllocator(PooledArena):
                 return None
         elif block.size >= rounded + self.non_split_rounding:
             return None
-        del free.keys[place]
-        del free.blocks[place]
+        free.remove_at(place)
         return block
 
     def _prefer(self, free: FreeList, place: int, expands: bool) -> int:

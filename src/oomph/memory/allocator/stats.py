@@ -27,13 +27,6 @@ class Counter:
     def remove(self, amount: int) -> None:
         self.current -= amount
 
-    def change(self, amount: int) -> None:
-        """Adds or, when negative, removes."""
-        if amount > 0:
-            self.add(amount)
-        else:
-            self.current += amount
-
     def report(self) -> dict[str, int]:
         """The four numbers under PyTorch's names; what was added and is gone was freed."""
         return {
@@ -71,12 +64,32 @@ class PoolStats:
         self.requested_bytes: Counter = Counter()
 
     def block_taken(self, size: int, requested: int) -> None:
-        """A block was handed out."""
-        self.allocation.add(1)
-        self.allocated_bytes.add(size)
-        self.active.add(1)
-        self.active_bytes.add(size)
-        self.requested_bytes.add(requested)
+        """A block was handed out. Written out instead of five calls of `Counter.add`: no path is hotter."""
+        counter = self.allocation
+        counter.allocated += 1
+        counter.current = now = counter.current + 1
+        if now > counter.peak:
+            counter.peak = now
+        counter = self.active
+        counter.allocated += 1
+        counter.current = now = counter.current + 1
+        if now > counter.peak:
+            counter.peak = now
+        counter = self.allocated_bytes
+        counter.allocated += size
+        counter.current = now = counter.current + size
+        if now > counter.peak:
+            counter.peak = now
+        counter = self.active_bytes
+        counter.allocated += size
+        counter.current = now = counter.current + size
+        if now > counter.peak:
+            counter.peak = now
+        counter = self.requested_bytes
+        counter.allocated += requested
+        counter.current = now = counter.current + requested
+        if now > counter.peak:
+            counter.peak = now
 
     def block_returned(self, size: int) -> None:
         """Its owner freed it; it may still be in use on another stream."""
@@ -91,8 +104,18 @@ class PoolStats:
 
     def split_changed(self, count: int, size: int) -> None:
         """Free parts of segments came (positive) or went."""
-        self.inactive_split.change(count)
-        self.inactive_split_bytes.change(size)
+        counter = self.inactive_split
+        if count != 0:
+            counter.current += count
+            if count > 0:
+                counter.allocated += count
+                counter.peak = max(counter.peak, counter.current)
+        counter = self.inactive_split_bytes
+        counter.current += size
+        if size > 0:
+            counter.allocated += size
+            if counter.current > counter.peak:
+                counter.peak = counter.current
 
     def named(self) -> list[tuple[str, Counter]]:
         """The counters under PyTorch's names."""
