@@ -132,12 +132,13 @@ def _free(raw: Events, kind: NDArray[np.int8]) -> dict[int, int]:
 
 def _pools(raw: Events) -> tuple[tuple[tuple[int, int], ...], NDArray[np.int32]]:
     """The pools that events name, and which of them each event names. Files before PyTorch 2.13 name none."""
-    named = [position for position, has in enumerate(map(dict.__contains__, raw, repeat("pool_id"))) if has]
     column = np.full(len(raw), UNKNOWN, np.int32)
     index: dict[tuple[int, int], int] = {}
-    for position in named:
-        pool = pool_of(raw[position], "pool_id", "an event")
-        column[position] = index.setdefault(pool, len(index))
+    if any(map(dict.__contains__, raw, repeat("pool_id"))):
+        for position, event in enumerate(raw):
+            if "pool_id" in event:
+                pool = pool_of(event, "pool_id", "an event")
+                column[position] = index.setdefault(pool, len(index))
     return tuple(index), column
 
 

@@ -3,13 +3,15 @@
 Python's unpickler does what it is told: one opcode of five bytes makes it reserve 64 GB for its memo, others call
 functions. A snapshot needs only the opcodes of plain data, so all others are refused before the unpickler sees the
 file. The check is one regular expression over thousands of opcodes at a time, since a loop in Python would take
-longer than everything else (measured: 1.1 times the C unpickler's own time; a loop takes eight times as long).
+longer than everything else (measured on a million events: the check takes as long as the C unpickler itself, a loop
+ten times that).
 """
 
 from __future__ import annotations
 
 import pickletools
 import re
+import sys
 
 from oomph.errors import InputError
 from oomph.evidence.snapshot.caps import Caps
@@ -24,10 +26,12 @@ _LONG1 = rb"\x8a(?:%s|\x00)" % b"|".join(
 )
 #: Opcodes per match. Larger groups cost memory (the matcher remembers where it could go back to), not time.
 _GROUP = 5000
+#: From Python 3.11 on the matcher can be told that it will not need to go back, which is faster.
+_NO_WAY_BACK = b"+" if sys.version_info >= (3, 11) else b""
 _STOP = ord(".")
 _BINUNICODE = ord("X")
-#: Containers, as the bytes of their opcodes; other bytes may look like them, so that counts are upper bounds.
-_CONTAINERS = (b"]", b"}", b")", b"t", b"\x85", b"\x86", b"\x87")
+#: All bytes but those of the opcodes that make containers. Other data has such bytes too: counts are upper bounds.
+_NO_CONTAINER = bytes(set(range(256)).difference(b"]})t\x85\x86\x87"))
 
 
 def check(data: bytes, name: str, caps: Caps) -> None:
@@ -56,7 +60,7 @@ def check(data: bytes, name: str, caps: Caps) -> None:
 
 def _check_containers(data: bytes, name: str, caps: Caps) -> None:
     most = max(caps.container_floor, int(len(data) * caps.container_share))
-    if len(data) > most and sum(data.count(code) for code in _CONTAINERS) > most:
+    if len(data) > most and len(data.translate(None, _NO_CONTAINER)) > most:
         raise InputError(f"{name} was refused: it consists of far more lists and dicts than a snapshot has.")
 
 
@@ -112,4 +116,4 @@ def _pattern(size: int) -> re.Pattern[bytes]:
         rb"G[\s\S]{8}",  # BINFLOAT
         rb"\x8c(?:\x00|" + short_text + b")",  # SHORT_BINUNICODE
     )
-    return re.compile(b"(?:" + b"|".join(alternatives) + b"){1,%d}" % _GROUP)
+    return re.compile(b"(?:" + b"|".join(alternatives) + b"){1,%d}" % _GROUP + _NO_WAY_BACK)
