@@ -12,6 +12,7 @@ from oomph.memory.allocator.core import CachingAllocator
 from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.errors import DeviceOutOfMemory
 from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.units import GIB
 
 _ACTIONS = {
     arena.SEGMENT_ALLOC: "segment_alloc",
@@ -21,12 +22,18 @@ _ACTIONS = {
 }
 
 
+#: Made-up addresses lie above all real ones; these are written as real ones would be.
+_DOWN = (1 << 56) - (1 << 47)
+
+
 class Recorder:
     """An allocator whose every event is written down in the order in which PyTorch writes them."""
 
     def __init__(self, settings: AllocatorSettings, capacity_bytes: int | None = None) -> None:
         self.settings = settings
-        self.allocator = CachingAllocator(settings, capacity_bytes, Driver.descending())
+        self.allocator = CachingAllocator(
+            settings, capacity_bytes, Driver.descending(), device_total_bytes=80 * GIB
+        )
         self.events: list[dict[str, Any]] = []
         self.live: list[tuple[int, int, int]] = []
         self.pending: list[tuple[int, int, int]] = []
@@ -91,13 +98,13 @@ class Recorder:
         self._seen = len(self.allocator.segment_events)
 
     def _write(self, action: str, address: int, size: int, stream: int) -> None:
-        self.events.append({"action": action, "addr": address, "size": size, "stream": stream})
+        self.events.append({"action": action, "addr": address - _DOWN, "size": size, "stream": stream})
 
 
 def _segment(state: Any) -> dict[str, Any]:
     return {
         "device": 0,
-        "address": state.address,
+        "address": state.address - _DOWN,
         "total_size": state.size,
         "stream": state.stream,
         "segment_type": "small" if state.small else "large",
@@ -105,7 +112,7 @@ def _segment(state: Any) -> dict[str, Any]:
         "is_expandable": state.expandable,
         "blocks": [
             {
-                "address": block.address,
+                "address": block.address - _DOWN,
                 "size": block.size,
                 "requested_size": block.requested,
                 "state": block.state,

@@ -145,6 +145,24 @@ def test_an_oom_of_expandable_segments():
         assert result.events[-1] == (Kind.OOM, 50 * MIB)
 
 
+def test_a_part_of_the_cache_is_released_with_a_largest_split_size():
+    recorder = Recorder(AllocatorSettings(max_split_size_bytes=20 * MIB), 100 * MIB)
+    recorder.malloc(30 * MIB)
+    recorder.malloc(24 * MIB)
+    recorder.malloc(3 * MIB)  # a segment of 20 MiB
+    for _ in range(3):
+        recorder.free(0)
+    # 30 + 24 + 20 of 100 MiB are reserved and free; for 40 MiB, too large for a cached block, 30 and 24 MiB go, and
+    # the 20 MiB for smaller blocks stay.
+    recorder.malloc(40 * MIB)
+    device, settings = recorded(recorder)
+    assert len(device.segments) == 2
+    assert recorder.allocator.num_alloc_retries == 0
+    result = exact(device.segments, device.timeline, settings)
+    assert result.exact, result.misses
+    assert result.capacity_bytes is not None
+
+
 def test_an_emptied_cache_is_no_pressure():
     recorder = Recorder(AllocatorSettings())
     recorder.malloc(40 * MIB)

@@ -66,6 +66,21 @@ def test_whole_recordings_replay_exactly(name: str, seed: int, streams: int, wai
     assert result.peak_right
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+@given(st.integers(0, 10**6), st.sampled_from([60, 90, 150]), st.integers(1, 2))
+def test_recordings_of_a_full_device_follow_from_its_capacity(name: str, seed: int, mib: int, streams: int):
+    recorder = Recorder(SETTINGS[name], mib * MIB)
+    play(recorder, seed, 120, streams=streams, empties=False, waits=False)
+    snapshot = recorder.snapshot()
+    device = snapshot.devices[0]
+    settings = allocator_settings(snapshot)
+    for replay in (exact, blind):
+        result = replay(device.segments, device.timeline, settings, capacity_bytes=mib * MIB)
+        assert result.sequence_right, result.misses
+        assert result.retries == recorder.allocator.num_alloc_retries
+    assert exact(device.segments, device.timeline, settings, capacity_bytes=mib * MIB).exact
+
+
 @pytest.mark.parametrize("name", ["default", "expandable", "rounded"])
 @given(st.integers(0, 10**6), st.floats(0, 1), st.integers(1, 2), st.booleans())
 def test_recordings_without_their_beginning_replay_exactly(

@@ -36,12 +36,20 @@ def exact(
 ) -> Replay:
     """Replays with the real address of each new segment; everything else must follow.
 
-    The moments of releasing come from the trace, or, with `capacity_bytes`, from the device being full.
+    The moments of releasing come from the trace, or, with `capacity_bytes`, from the device being full. A device that
+    was full may have given back a part of what was cached only (max_split_size_mb), which no moment tells: where the
+    moments do not give the recorded events, the capacities that the trace allows are tried.
     """
     start = start_state(final, timeline, settings)
-    return _replay(
-        start, final, timeline, settings, Driver.given(), 0, capacity_bytes, capacity_bytes is None
-    )
+
+    def once(capacity: int | None) -> Replay:
+        return _replay(start, final, timeline, settings, Driver.given(), 0, capacity, capacity is None)
+
+    result = once(capacity_bytes)
+    if result.sequence_right or capacity_bytes is not None:
+        return result
+    others = map(once, capacities(timeline, start.reserved_bytes))
+    return next((other for other in others if other.sequence_right), result)
 
 
 def blind(

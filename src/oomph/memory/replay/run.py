@@ -13,8 +13,10 @@ from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.errors import DeviceOutOfMemory, ReplayError
 from oomph.memory.allocator.layout import PENDING_FREE, BlockState, Reservation, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.memory.allocator.sizes import SMALL_BYTES
 from oomph.memory.replay.start import Start
 from oomph.memory.timeline import DEFAULT_POOL, UNKNOWN, Kind, Timeline
+from oomph.units import GIB
 
 #: Simulated segment events in the words of a timeline.
 KINDS = {
@@ -24,6 +26,8 @@ KINDS = {
     arena.SEGMENT_UNMAP: Kind.SEGMENT_UNMAP,
     arena.OOM: Kind.OOM,
 }
+#: More than any device has: ranges of addresses that are reserved for expandable segments never run out.
+_DEVICE_BYTES = 1024 * GIB
 #: So many differences are described; the rest is counted.
 MOST_MISSES = 5
 
@@ -49,13 +53,16 @@ class Run:
         pools: PoolMap | None = None,
     ) -> None:
         self.timeline = timeline
-        self.allocator = CachingAllocator(settings, capacity_bytes, driver)
+        # A capacity is what was left of the device, of whose whole size reservations are 9/8.
+        device = _DEVICE_BYTES if settings.fraction is None else None
+        self.allocator = CachingAllocator(settings, capacity_bytes, driver, device_total_bytes=device)
         self.where: dict[int, int] = {}
         self.addresses_right = 0
         self.addresses_total = 0
         self.problems = 0
         self.ooms: list[int] = []
         self.misses: list[str] = []
+        self._settings = settings
         self._driver = driver
         self._offset = offset
         self._moments = moments
@@ -164,6 +171,10 @@ class Run:
         """A request that failed. With a capacity the simulation fails by itself, else it is told that all is used."""
         pool = DEFAULT_POOL if self._pools is None else self._pools.of(position, 0)
         told = self._capacity is None
+        if self._settings.expandable_segments and self._offset == 0:
+            address = self._next_map(position, size, stream)
+            if address is not None:
+                self._driver.feed(address)
         if told:
             self.allocator.set_limit(self.allocator.reserved_bytes)
         try:
@@ -175,6 +186,16 @@ class Run:
         if told:
             self.allocator.set_limit(None)
         self._driver.clear()
+
+    def _next_map(self, position: int, size: int, stream: int) -> int | None:
+        """Where the trace next maps memory for such a request. One that fails can leave a range of addresses behind,
+        reserved and without a byte in it; its address is recorded only when something is mapped there."""
+        events = self.timeline
+        page = self._settings.large_segment_size_bytes
+        later = slice(position, None)
+        fits = (events.size_bytes[later] % page == 0) == (size > SMALL_BYTES)
+        maps = (events.kind[later] == Kind.SEGMENT_MAP) & (events.stream[later] == stream) & fits
+        return int(events.address[position + int(np.argmax(maps))]) if maps.any() else None
 
     def _miss(self, text: str) -> None:
         if len(self.misses) < MOST_MISSES:
