@@ -197,6 +197,8 @@ class Model:
 
     def expand(self, rounded: int, stream: int, pool: tuple[int, int], small: bool) -> Cell | None:
         cell = self.find_room(rounded, stream, pool, small)
+        if cell is None:
+            return None
         while cell.state == "unmapped" or cell.size < rounded:
             if cell.state == "unmapped":
                 gap, wanted = cell, min(cell.size, rounded)
@@ -220,7 +222,7 @@ class Model:
             cell = self.join(cell)
         return cell
 
-    def find_room(self, rounded: int, stream: int, pool: tuple[int, int], small: bool) -> Cell:
+    def find_room(self, rounded: int, stream: int, pool: tuple[int, int], small: bool) -> Cell | None:
         gaps = [
             c for c in self.cells if c.state == "unmapped" and c.stream == stream and c.place == (pool, small)
         ]
@@ -235,6 +237,8 @@ class Model:
             if room >= rounded:
                 return start
         page = 2 * MIB if small else self.large_segment
+        if self.reserved() + math.ceil(rounded / page) * page > self.capacity:
+            return None
         address = self.addresses.pop(0)
         size = math.ceil(self.reservation / page) * page
         cell = Cell(address, size, address, stream, pool, small, "unmapped")

@@ -120,6 +120,13 @@ def test_freeing_what_is_not_allocated_is_refused():
         made.free(other)
 
 
+def test_an_address_in_use_cannot_be_given_again():
+    made = allocator(A, A)
+    made.malloc(20 * MIB)
+    with pytest.raises(ReplayError, match="overlap at 0x40000000"):
+        made.malloc(20 * MIB)
+
+
 # the slow path
 
 

@@ -179,3 +179,34 @@ def test_a_limit_counts_the_segment_although_less_is_mapped():
         made.malloc(6 * MIB)  # one page would do: 40; the test is 20 + 20 > 39
     made.set_limit(40 * MIB)
     made.malloc(6 * MIB)
+
+
+def test_addresses_are_set_aside_when_something_can_be_mapped():
+    made = allocator(capacity=30 * MIB)
+    with pytest.raises(DeviceOutOfMemory):
+        made.malloc(25 * MIB)
+    assert made.malloc(15 * MIB) == A
+
+
+def test_a_request_larger_than_a_reservation_gets_a_larger_one():
+    made = allocator()
+    assert made.malloc(100 * MIB) == A
+    assert made.reserved_bytes == 100 * MIB
+
+
+def test_with_expandable_segments_off_such_blocks_are_passed_over():
+    before = allocator()
+    before.free(before.malloc(20 * MIB))
+    made = CachingAllocator(AllocatorSettings(), driver=Driver.given([B]))
+    made.seed(before.layout())
+    assert made.malloc(20 * MIB) == B
+
+
+def test_with_expandable_segments_on_older_segments_serve_too():
+    before = CachingAllocator(AllocatorSettings(), driver=Driver.given([A]))
+    before.free(before.malloc(20 * MIB))
+    made = allocator(B)
+    made.seed(before.layout())
+    assert made.malloc(20 * MIB - 512) == A
+    assert made.allocated_bytes == 20 * MIB - 512  # cut as finely as expandable memory
+    assert made.malloc(20 * MIB) == B

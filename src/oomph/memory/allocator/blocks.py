@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from oomph.memory.allocator.errors import ReplayError
 from oomph.memory.allocator.stats import Counter
 
 
@@ -104,7 +105,10 @@ class FreeList:
         self.blocks.insert(place, block)
 
     def remove(self, block: Block) -> None:
-        self.remove_at(self.place(block.size, block.address))
+        place = self.place(block.size, block.address)
+        if place >= len(self.blocks) or self.blocks[place] is not block:
+            raise overlap(block)
+        self.remove_at(place)
 
     def remove_at(self, place: int) -> None:
         del self.sizes[place]
@@ -132,9 +136,17 @@ class UnmappedList:
 
     def remove(self, block: Block) -> None:
         place = bisect_left(self.addresses, block.address)
-        assert self.blocks[place] is block
+        if place >= len(self.blocks) or self.blocks[place] is not block:
+            raise overlap(block)
         del self.addresses[place]
         del self.blocks[place]
+
+
+def overlap(block: Block) -> ReplayError:
+    """What is wrong when a block is found where another should be."""
+    return ReplayError(
+        f"Two segments overlap at {block.address:#x}: the addresses given are not those of one device."
+    )
 
 
 class Pool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from oomph.memory.allocator import expandable, release, sizes
 from oomph.memory.allocator.arena import DEFAULT_POOL, OOM
-from oomph.memory.allocator.blocks import Block, FreeList, Pool
+from oomph.memory.allocator.blocks import Block, FreeList, Pool, overlap
 from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.errors import DeviceOutOfMemory
 from oomph.memory.allocator.layout import Reservation, SegmentState
@@ -54,7 +54,8 @@ class CachingAllocator(PooledArena):
     def malloc(self, size: int, stream: int = 0, pool: tuple[int, int] = DEFAULT_POOL) -> int:
         """The address of a block for `size` bytes (0 for 0 bytes, which PyTorch never asks for).
 
-        Raises DeviceOutOfMemory when nothing helps; what was released on the way stays released.
+        Raises DeviceOutOfMemory when nothing helps; what was released on the way stays released. Raises ReplayError
+        when the driver gave an address that is in use.
         """
         if size <= 0:
             return 0
@@ -184,6 +185,8 @@ class CachingAllocator(PooledArena):
         elif was_split and fixed:
             self.counts.all.split_changed(-1, -block.size)
             half.split_changed(-1, -block.size)
+        if block.address in self.active:
+            raise overlap(block)
         block.allocated = True
         block.requested = size
         self.active[block.address] = block

@@ -16,7 +16,11 @@ def allocate(arena: Arena, pool: Pool, stream: int, size: int) -> Block | None:
 
     A request may need two mappings, one on each side of a free block. If the second fails the first stays.
     """
-    block = _find(arena, pool, stream, size)
+    block = _find(pool, stream, size)
+    if block is None:
+        block = _reserve(arena, pool, stream, size)
+    if block is None:
+        return None
     if not block.mapped and not _map(arena, block, min(block.size, size)):
         return None
     while block.size < size:
@@ -29,8 +33,8 @@ def allocate(arena: Arena, pool: Pool, stream: int, size: int) -> Block | None:
     return block
 
 
-def _find(arena: Arena, pool: Pool, stream: int, size: int) -> Block:
-    """The first run of free and unmapped blocks, by address, with room for `size`; else a new reservation."""
+def _find(pool: Pool, stream: int, size: int) -> Block | None:
+    """The first run of free and unmapped blocks, by address, with room for `size`."""
     unmapped = pool.unmapped.get(stream)
     if unmapped is not None:
         for block in unmapped.blocks:
@@ -38,7 +42,7 @@ def _find(arena: Arena, pool: Pool, stream: int, size: int) -> Block:
             start = before if before is not None and before.is_free() else block
             if _has_room(start, size):
                 return start
-    return _reserve(arena, pool, stream)
+    return None
 
 
 def _has_room(block: Block, size: int) -> bool:
@@ -50,11 +54,18 @@ def _has_room(block: Block, size: int) -> bool:
     return room >= size
 
 
-def _reserve(arena: Arena, pool: Pool, stream: int) -> Block:
+def _reserve(arena: Arena, pool: Pool, stream: int, size: int) -> Block | None:
+    """A new reservation, of 9/8 of the device; None when the request could not be mapped into it anyway.
+
+    PyTorch sets the addresses aside before it finds that no memory is left, and uses them when there is some. Nothing
+    tells when that was; here they are taken at the first mapping, which is the first that a trace shows of them.
+    """
     page = arena.page(pool)
-    size = -(-arena.reservation // page) * page
-    address = arena.driver.reserve(size, ADDRESS_RANGE)
-    block = Block(address, size, stream, pool, Reserved(address, size, page))
+    if -(-size // page) * page > arena.room():
+        return None
+    whole = -(-max(arena.reservation, size) // page) * page
+    address = arena.driver.reserve(whole, ADDRESS_RANGE)
+    block = Block(address, whole, stream, pool, Reserved(address, whole, page))
     block.mapped = False
     pool.insert_unmapped(block)
     return block
