@@ -198,6 +198,22 @@ def test_the_fraction_of_the_settings_is_of_the_device():
     assert caught.value.free_bytes == 40 * MIB
 
 
+def test_a_request_over_the_cap_can_be_rejected_with_nothing_released():
+    made = allocator(A, throw_on_cudamalloc_oom=True)
+    made.set_limit(30 * MIB)
+    made.free(made.malloc(20 * MIB))
+    with pytest.raises(DeviceOutOfMemory) as caught:
+        made.malloc(21 * MIB)  # 20 + 22 > 30, although 20 could be released
+    assert caught.value.rejected
+    stats = made.stats()
+    assert (stats["num_oom_rejections"], stats["num_ooms"], stats["num_alloc_retries"]) == (1, 0, 0)
+    assert events(made) == [(SEGMENT_ALLOC, A)]
+    made = allocator(A, B)
+    made.set_limit(30 * MIB)
+    made.free(made.malloc(20 * MIB))
+    assert made.malloc(21 * MIB) == B
+
+
 # max_split_size_mb
 
 

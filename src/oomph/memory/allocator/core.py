@@ -45,6 +45,7 @@ class CachingAllocator(PooledArena):
         )
         self.divisions: tuple[int, ...] = settings.roundup_power2_divisions
         self.least_divisions: int = settings.least_divisions
+        self.throws: bool = settings.throw_on_cudamalloc_oom
         total = device_total_bytes if device_total_bytes is not None else capacity_bytes
         if settings.fraction is not None and total is not None:
             self.set_limit(settings.limit_bytes(total))
@@ -120,6 +121,8 @@ class CachingAllocator(PooledArena):
         if self.gc:
             release.collect_garbage(self)
         block = self._ask(pool, stream, rounded)
+        if block is None and self._rejects(rounded):
+            return None
         if block is None and self.fallbacks and pool.owner is None:
             block = self._fall_back(stream, rounded)
         if block is None and release.release_available(self, pool, stream, rounded):
@@ -147,10 +150,19 @@ class CachingAllocator(PooledArena):
                     return block
         return None
 
+    def _rejects(self, rounded: int) -> bool:
+        """Whether `throw_on_cudamalloc_oom` refuses what would exceed the cap, before anything is released for it."""
+        size = sizes.segment_size(rounded, self.large_segment)
+        return self.throws and self.limited and self.reserved + size > self.limit
+
     def _out_of_memory(self, stream: int, size: int, rounded: int) -> DeviceOutOfMemory:
         free = None if self.capacity >= sizes.UNLIMITED_BYTES else self.room()
-        self.counts.ooms += 1
-        self.note(OOM, 0 if free is None else free, rounded, stream)
+        rejected = self._rejects(rounded)
+        if rejected:
+            self.counts.rejections += 1
+        else:
+            self.counts.ooms += 1
+            self.note(OOM, 0 if free is None else free, rounded, stream)
         return DeviceOutOfMemory(
             requested=size,
             rounded=rounded,
@@ -158,6 +170,7 @@ class CachingAllocator(PooledArena):
             free=free,
             reserved=self.reserved,
             allocated=self.counts.all.allocated_bytes.current,
+            rejected=rejected,
         )
 
     def _hand_out(self, block: Block, size: int, rounded: int) -> int:

@@ -15,10 +15,22 @@ class ReplayError(OomphError):
 
 
 class DeviceOutOfMemory(OomphError):  # noqa: N818 - the word that PyTorch uses
-    """No memory for a request, after everything that could be released was released. All numbers are bytes."""
+    """No memory for a request, after everything that could be released was released. All numbers are bytes.
+
+    `rejected`: refused because of `throw_on_cudamalloc_oom` and the cap, with nothing released; PyTorch records no
+    OOM then.
+    """
 
     def __init__(
-        self, *, requested: int, rounded: int, segment: int, free: int | None, reserved: int, allocated: int
+        self,
+        *,
+        requested: int,
+        rounded: int,
+        segment: int,
+        free: int | None,
+        reserved: int,
+        allocated: int,
+        rejected: bool = False,
     ) -> None:
         room = "unknown" if free is None else format_bytes(free)
         super().__init__(
@@ -31,3 +43,4 @@ class DeviceOutOfMemory(OomphError):  # noqa: N818 - the word that PyTorch uses
         self.free_bytes = free
         self.reserved_bytes = reserved
         self.allocated_bytes = allocated
+        self.rejected = rejected

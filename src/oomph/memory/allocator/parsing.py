@@ -240,7 +240,7 @@ _PLAIN: dict[str, tuple[str | None, Callable[[_Reader, int, str], Any]]] = {
     "garbage_collection_threshold": ("garbage_collection_threshold", _Reader.threshold),
     "expandable_segments": ("expandable_segments", _Reader.truth),
     "per_process_memory_fraction": ("fraction", _Reader.fraction),
-    "throw_on_cudamalloc_oom": (None, _Reader.truth),
+    "throw_on_cudamalloc_oom": ("throw_on_cudamalloc_oom", _Reader.truth),
     "graph_capture_record_stream_reuse": (None, _Reader.truth),
     "release_lock_on_cudamalloc": (None, _Reader.truth),
     "release_lock_on_hipmalloc": (None, _Reader.truth),

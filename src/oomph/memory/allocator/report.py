@@ -29,7 +29,7 @@ def report(arena: Arena) -> dict[str, int]:
         result["num_device_alloc"] = counts.device_allocs
         result["num_device_free"] = counts.device_frees
     if arena.settings.torch >= (2, 13):
-        result["num_oom_rejections"] = 0
+        result["num_oom_rejections"] = counts.rejections
         for identity, private in arena.private.items():
             stem = f"reserved_bytes_by_private_pools.{identity[0]}_{identity[1]}"
             named += [

@@ -24,6 +24,7 @@ class AllocatorSettings:
     large_segment_size_bytes: int = LARGE_SEGMENT_BYTES
     max_non_split_rounding_bytes: int = LARGE_SEGMENT_BYTES
     fraction: float | None = None
+    throw_on_cudamalloc_oom: bool = False
     torch: tuple[int, int] = (2, 13)
     backend: str = "native"
     other: tuple[tuple[str, str], ...] = ()

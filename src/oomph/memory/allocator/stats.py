@@ -143,6 +143,7 @@ class Stats:
         "ooms",
         "oversize_allocations",
         "oversize_segments",
+        "rejections",
         "retries",
         "small",
         "syncs",
@@ -156,6 +157,7 @@ class Stats:
         self.oversize_segments: Counter = Counter()
         self.retries: int = 0
         self.ooms: int = 0
+        self.rejections: int = 0
         self.syncs: int = 0
         self.device_allocs: int = 0
         self.device_frees: int = 0
