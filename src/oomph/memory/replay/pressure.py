@@ -36,22 +36,26 @@ def capacities(timeline: Timeline, start_reserved_bytes: int) -> list[int]:
 
 def _most(timeline: Timeline, start_reserved: int, reserved: list[int]) -> int | None:
     """One byte less than what the tightest retry would have needed without releasing anything; None without one."""
+    if not len(timeline.positions(*_SHRINKS)):
+        return None
     tightest: int | None = None
     before: int | None = None  # reserved before the present run of releases
     needed = 0
+    grows, shrinks = tuple(map(int, _GROWS)), tuple(map(int, _SHRINKS))
+    out_of_memory, freed = int(Kind.OOM), int(Kind.FREE_REQUESTED)
     changes = timeline.positions(*_GROWS, *_SHRINKS, Kind.ALLOC, Kind.FREE_REQUESTED, Kind.OOM)
-    for position in changes.tolist():
-        kind = timeline.kind[position]
-        if kind in _SHRINKS:
+    kinds, sizes = timeline.kind[changes].tolist(), timeline.size_bytes[changes].tolist()
+    for position, kind, size in zip(changes.tolist(), kinds, sizes, strict=True):
+        if kind in shrinks:
             if before is None:
                 before = reserved[position - 1] if position else start_reserved
             needed = 0
-        elif kind in _GROWS:
-            needed += int(timeline.size_bytes[position])
+        elif kind in grows:
+            needed += size
         else:
-            if kind == Kind.OOM:
-                needed = int(timeline.size_bytes[position])
-            if before is not None and needed and kind != Kind.FREE_REQUESTED:
+            if kind == out_of_memory:
+                needed = size
+            if before is not None and needed and kind != freed:
                 tightest = before + needed - 1 if tightest is None else min(tightest, before + needed - 1)
             before, needed = None, 0
     return tightest
