@@ -11,7 +11,7 @@ from oomph.memory.allocator import arena
 from oomph.memory.allocator.core import CachingAllocator
 from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.errors import DeviceOutOfMemory, ReplayError
-from oomph.memory.allocator.layout import PENDING_FREE, BlockState, Reservation, SegmentState
+from oomph.memory.allocator.layout import INACTIVE, PENDING_FREE, BlockState, Reservation, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.allocator.sizes import SMALL_BYTES
 from oomph.memory.replay.start import Start
@@ -77,13 +77,20 @@ class Run:
         self.allocator.seed(segments, [_shifted(each, self._offset) for each in start.reservations])
         for segment in start.segments:
             for block in segment.blocks:
-                if block.requested or block.state == PENDING_FREE:
+                if block.state != INACTIVE:
                     self.where[block.address] = block.address + self._offset
                 if block.state == PENDING_FREE:
                     self._waiting.add(block.address)
 
     def run(self) -> None:
-        """All events."""
+        """All events; up to the first that no allocator could have recorded (segments that overlap, for example)."""
+        try:
+            self._events()
+        except ReplayError as error:
+            self.problems += 1
+            self._miss(f"the trace contradicts itself, and was left there: {error}")
+
+    def _events(self) -> None:
         events = self.timeline
         feed = self._driver.feed if self._offset == 0 else None
         at_once = _completes_at_once(events) if self._completions else [True] * len(events)
@@ -160,7 +167,10 @@ class Run:
         if address not in self._waiting:
             return
         self._waiting.discard(address)
-        block = self.where.pop(address)
+        block = self.where.pop(address, None)
+        if block is None:
+            self.problems += 1
+            return
         try:
             self.allocator.complete(block)
         except ReplayError:
