@@ -69,11 +69,17 @@ class Timeline:
             return np.full(len(self), -1, np.int32)
         return self.stacks.numbers(self.frame_lists)
 
-    def stack_of(self, position: int) -> int:
-        """The stack number of one event, without numbering all others."""
+    def stack_ids(self, positions: Sequence[int] | NDArray[np.intp]) -> NDArray[np.int32]:
+        """The stack numbers of these events. Numbering all events of a long trace takes longer than loading them; what
+        was alive at a moment, or every allocation, is a part of them."""
         if self.frame_lists is None:
-            return -1
-        return self.stacks.number(self.frame_lists[position])
+            return np.full(len(positions), -1, np.int32)
+        lists = self.frame_lists
+        return self.stacks.numbers([lists[position] for position in positions])
+
+    def stack_of(self, position: int) -> int:
+        """The stack number of one event."""
+        return int(self.stack_ids([position])[0])
 
     @cached_property
     def reserved_change_bytes(self) -> NDArray[np.int64]:

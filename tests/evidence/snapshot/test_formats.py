@@ -147,6 +147,7 @@ def test_stacks_are_shared_by_what_they_hold():
     events = read(snapshot(traces=traces)).devices[0].timeline
     assert events.stack_id.tolist() == [0, 0, 1, -1, 0]
     assert events.stack_of(2) == 1
+    assert events.stack_ids(events.positions(Kind.ALLOC)[1:4]).tolist() == [0, 1, -1]
     assert len(events.stacks) == 2
     assert events.stacks.frames(1) == (Frame("train", "train.py", 40),)
     assert events.stacks.frames(-1) == ()
@@ -154,7 +155,7 @@ def test_stacks_are_shared_by_what_they_hold():
 
 def test_stacks_that_were_not_recorded():
     events = read(snapshot(traces=[[without(event("alloc"), "frames")]])).devices[0].timeline
-    assert events.stack_id.tolist() == [-1]
+    assert events.stack_id.tolist() == events.stack_ids([0]).tolist() == [-1]
     assert events.stack_of(0) == -1
 
 
