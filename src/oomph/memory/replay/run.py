@@ -185,8 +185,9 @@ class Run:
             address = self._next_map(position, size, stream)
             if address is not None:
                 self._driver.feed(address)
+        unlimited = self.allocator.capacity
         if told:
-            self.allocator.set_limit(self.allocator.reserved_bytes)
+            self.allocator.capacity = self.allocator.reserved_bytes
         try:
             self.allocator.malloc(size, stream, pool)
         except DeviceOutOfMemory:
@@ -194,7 +195,7 @@ class Run:
         else:
             self._miss(f"event {position}: memory for a request of {size} bytes that failed")
         if told:
-            self.allocator.set_limit(None)
+            self.allocator.capacity = unlimited
         self._driver.clear()
 
     def _next_map(self, position: int, size: int, stream: int) -> int | None:
