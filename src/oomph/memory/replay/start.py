@@ -40,7 +40,7 @@ class Start:
     may grow.
 
     `completions`: whether ends of frees were recorded (a recording may leave them out; a free then ends with its
-    request). `lost` counts blocks that the trace frees although they lie in no segment of the start, or within
+    request). `lost` counts blocks that the trace frees although they lie in no segment of the start, or reach into
     another block: the trace and the segments do not belong together there. `unsure` counts blocks whose end nothing
     shows: a few hundred KiB behind them may be theirs, or free.
     """
@@ -172,14 +172,15 @@ class _Finder:
         )
         here = piece.address
         for index, block in enumerate(members):
-            if block.address < here:
-                result.lost += 1
-                continue
             if block.address > here:
                 segment.blocks.append(BlockState(here, block.address - here, 0, INACTIVE))
             following = members[index + 1].address if index + 1 < len(members) else piece.end
             size = block.size or self._size(block, following, piece, result)
-            size = min(size, following - block.address) if following > block.address else size
+            if (
+                size > following - block.address
+            ):  # two blocks in one place: the next one's beginning is certain
+                size = following - block.address
+                result.lost += 1
             segment.blocks.append(BlockState(block.address, size, block.requested, block.state))
             here = block.address + size
         if here < piece.end:
