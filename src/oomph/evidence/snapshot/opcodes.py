@@ -24,6 +24,13 @@ _BARE = rb"[\x94(ue}\]\x85\x86\x87t)\x88\x89Nas]"
 _LONG1 = rb"\x8a(?:%s|\x00)" % b"|".join(
     b"\\x%02x" % size + _ANY + b"{%d}" % size for size in (6, 5, 7, 4, 3, 8, 9, 2, 1)
 )
+#: Opcodes that name classes, call them, or refer to something outside the file.
+_RUNS_CODE = frozenset(
+    (
+        *("GLOBAL", "STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "REDUCE", "BUILD"),
+        *("EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"),
+    )
+)
 #: Opcodes per match. Larger groups cost memory (the matcher remembers where it could go back to), not time.
 _GROUP = 5000
 #: From Python 3.11 on the matcher can be told that it will not need to go back, which is faster.
@@ -78,9 +85,14 @@ def _refused(data: bytes, at: int, name: str) -> str:
         return _cut_short(name)
     if known is None:
         return f"{name} is damaged: there is no pickle opcode {data[at]:#04x} (at byte {at})."
+    if known.name in _RUNS_CODE:
+        return (
+            f"{name} was refused: it would look up or call Python code ({known.name} at byte {at}), which a memory "
+            "snapshot never does. Do not unpickle it."
+        )
     return (
-        f"{name} was refused: {known.name} (at byte {at}) has no place in a memory snapshot, which holds only numbers, "
-        "text, lists and dicts. Unpickling such a file with Python could run code."
+        f"{name} is not a memory snapshot: that is a pickle of numbers, text, lists and dicts, and this one has "
+        f"{known.name} (at byte {at})."
     )
 
 
