@@ -20,6 +20,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = "oomph/memory/allocator"
 MODULES = ("arena", "blocks", "core", "expandable", "frees", "pools", "release", "sizes", "stats")
+#: What they import from the rest of oomph.
+NEEDED = ("oomph/errors.py", "oomph/units.py")
 #: The shared part of the compiled modules; with dots, so that it lies inside the package and not beside it.
 GROUP = "oomph.memory.allocator.compiled"
 _TIMEOUT_S = 900
@@ -43,12 +45,18 @@ assert (allocator.reserved_bytes, allocator.peak_allocated_bytes) == (2 << 20, 1
 
 
 def compile_into(folder: Path, source: Path) -> list[Path]:
-    """Copies `source` (the folder that holds the package `oomph`) into `folder` and compiles it there.
+    """Compiles the modules of `source` (the folder that holds the package `oomph`) in `folder`.
 
-    Returns the compiled files. Raises OSError or subprocess.SubprocessError when that is not possible here; the text
-    of the compiler's complaint is then in `stderr`.
+    The folder gets only what they import, and a configuration of its own: mypy would otherwise check the whole
+    package, whose dependencies are not there when a wheel is built. Returns the compiled files. Raises OSError or
+    subprocess.SubprocessError when that is not possible here.
     """
-    shutil.copytree(source / "oomph", folder / "oomph", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(source / PACKAGE, folder / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in NEEDED:
+        shutil.copy2(source / name, folder / name)
+    for name in ("oomph", "oomph/memory"):
+        (folder / name / "__init__.py").touch()
+    (folder / "mypy.ini").write_text("[mypy]\n", encoding="utf-8")
     names = [f"{PACKAGE}/{name}.py" for name in MODULES]
     environment = {key: value for key, value in os.environ.items() if key != "MYPYPATH"}
     for script, arguments in ((_COMPILE.format(group=GROUP), names), (_TRY, [])):
@@ -87,6 +95,15 @@ def compiled(root: Path) -> list[Path]:
     return sorted(shelf.iterdir())
 
 
+def complaint(error: Exception) -> str:
+    """The last line that the compiler wrote, else the error itself."""
+    for stream in ("stderr", "stdout"):
+        lines = (getattr(error, stream, None) or b"").decode(errors="replace").strip().splitlines()
+        if lines:
+            return str(lines[-1])
+    return type(error).__name__ if isinstance(error, subprocess.SubprocessError) else str(error)
+
+
 def wanted() -> bool:
     """Whether a compiled core can be expected here at all."""
     return sys.implementation.name == "cpython" and os.environ.get("OOMPH_PURE", "") in ("", "0")
@@ -107,9 +124,7 @@ class CompiledCore(BuildHookInterface[Any]):
         try:
             files = compiled(Path(self.root))
         except (OSError, subprocess.SubprocessError) as error:
-            output = getattr(error, "stderr", None) or str(error).encode()
-            last = output.decode(errors="replace").strip().splitlines()[-1:]
-            self.app.display_warning(f"The allocator stays pure Python: {' '.join(last)}")
+            self.app.display_warning(f"The allocator stays pure Python: {complaint(error)}")
             return
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

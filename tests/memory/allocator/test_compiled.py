@@ -58,3 +58,22 @@ def test_the_compiler_can_be_left_out(monkeypatch):
     assert not hatch_build.wanted()
     monkeypatch.setenv("OOMPH_PURE", "0")
     assert hatch_build.wanted() == (sys.implementation.name == "cpython")
+
+
+def test_what_went_wrong_is_one_line():
+    failed = subprocess.CalledProcessError(1, ["python", "-c", "..."], b"core.py:3: error: no\n", b"")
+    assert hatch_build.complaint(failed) == "core.py:3: error: no"
+    failed = subprocess.CalledProcessError(1, ["python"], b"", b"Traceback\nModuleNotFoundError: mypyc\n")
+    assert hatch_build.complaint(failed) == "ModuleNotFoundError: mypyc"
+    assert hatch_build.complaint(subprocess.TimeoutExpired("python", 9)) == "TimeoutExpired"
+    assert hatch_build.complaint(OSError("read-only")) == "read-only"
+
+
+def test_the_hot_modules_import_nothing_else_of_oomph(root):
+    source = root / "src"
+    allowed = {"oomph.memory.allocator", *(name[:-3].replace("/", ".") for name in hatch_build.NEEDED)}
+    for path in (source / hatch_build.PACKAGE).glob("*.py"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("from oomph"):
+                module = line.split()[1]
+                assert module in allowed or module.startswith("oomph.memory.allocator."), (path, line)
