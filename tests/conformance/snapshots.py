@@ -42,7 +42,7 @@ class Miss:
 class Tally:
     """Counts over all traces, a trace being one device's events; devices without events have none.
 
-    `capacity_alone` are blind replays in which a capacity, and no word on when memory was released, was enough.
+    `capacity_alone` are blind replays of a device that got full, in which its capacity alone said when.
     """
 
     files: int = 0
@@ -185,7 +185,7 @@ def as_text(tally: Tally, folder: str) -> str:
         rows.append(f"  {name:<16}{of:>8} of {all_of:<8}{percent:>9}   {note}")
     rows += [
         "",
-        f"  {'capacity alone':<16}{tally.capacity_alone:>8}   blind replays that needed nothing else",
+        f"  {'capacity alone':<16}{tally.capacity_alone:>8}   blind replays whose retries and OOMs followed from it",
     ]
     rows += [f"  {'crashes':<16}{tally.crashes:>8}", ""]
     if not tally.misses:

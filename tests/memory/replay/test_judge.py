@@ -180,6 +180,24 @@ def test_an_emptied_cache_is_no_pressure():
     assert result.peak_reserved_bytes == 50 * MIB
 
 
+def test_an_emptied_cache_and_a_retry_in_one_trace():
+    recorder = Recorder(AllocatorSettings(), 100 * MIB)
+    recorder.malloc(12 * MIB)
+    recorder.free(0)
+    recorder.empty_cache()
+    recorder.malloc(30 * MIB)  # 12 + 30 MiB would have fitted: nothing but empty_cache released the 12
+    recorder.malloc(40 * MIB)
+    recorder.free(1)
+    recorder.malloc(62 * MIB)  # 30 + 40 + 62 MiB do not fit, 30 + 62 do
+    device, settings = recorded(recorder)
+    assert capacities(device.timeline, 0)[1:] == [92 * MIB, 132 * MIB - 1]
+    result = blind(device.segments, device.timeline, settings)
+    assert result.sequence_right
+    assert result.retries == 1
+    assert result.capacity_bytes == 112 * MIB - 1  # between the two
+    assert exact(device.segments, device.timeline, settings, capacity_bytes=100 * MIB).exact
+
+
 def test_no_pressure_no_capacity():
     assert capacities(read(snapshot(traces=[[event("alloc")]])).devices[0].timeline, 0) == []
 

@@ -9,7 +9,7 @@ import numpy as np
 from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.layout import INACTIVE, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
-from oomph.memory.replay.pressure import capacities
+from oomph.memory.replay.pressure import capacities, moments, releases
 from oomph.memory.replay.result import Replay, SegmentEvent
 from oomph.memory.replay.run import KINDS, MOST_MISSES, PoolMap, Run
 from oomph.memory.replay.start import Start, start_state
@@ -36,14 +36,14 @@ def exact(
 ) -> Replay:
     """Replays with the real address of each new segment; everything else must follow.
 
-    The moments of releasing come from the trace, or, with `capacity_bytes`, from the device being full. A device that
-    was full may have given back a part of what was cached only (max_split_size_mb), which no moment tells: where the
-    moments do not give the recorded events, the capacities that the trace allows are tried.
+    The moments of releasing come from the trace; with `capacity_bytes`, only those at which the device was not full.
+    A device that was full may have given back a part of what was cached only (max_split_size_mb), which no moment
+    tells: where the moments do not give the recorded events, the capacities that the trace allows are tried.
     """
     start = start_state(final, timeline, settings)
 
     def once(capacity: int | None) -> Replay:
-        return _replay(start, final, timeline, settings, Driver.given(), 0, capacity, capacity is None)
+        return _replay(start, final, timeline, settings, Driver.given(), 0, capacity)
 
     result = once(capacity_bytes)
     if result.sequence_right or capacity_bytes is not None:
@@ -61,17 +61,17 @@ def blind(
 ) -> Replay:
     """Replays without real addresses: new segments lie below the old ones, or above where the trace's do (Windows).
 
-    Where the trace shows pressure, a capacity alone is tried first: it replaces what the trace says about when memory
-    was released. If no capacity that the trace allows gives the recorded sequence, the moments are taken from it.
-    `capacity_bytes` says which capacity to use, and then nothing else is tried.
+    Where the trace shows pressure, a capacity is tried first: it replaces what the trace says about when a full device
+    made PyTorch release memory. If no capacity that the trace allows gives the recorded sequence, all moments are
+    taken from it. `capacity_bytes` says which capacity to use, and then nothing else is tried.
     """
     start = start_state(final, timeline, settings)
     candidates = capacities(timeline, start.reserved_bytes) if capacity_bytes is None else [capacity_bytes]
     for capacity in candidates:
-        result = _blindly(start, final, timeline, settings, capacity, moments=False)
+        result = _blindly(start, final, timeline, settings, capacity)
         if result.sequence_right or capacity_bytes is not None:
             return result
-    return _blindly(start, final, timeline, settings, None, moments=True)
+    return _blindly(start, final, timeline, settings, None)
 
 
 def _blindly(
@@ -80,13 +80,11 @@ def _blindly(
     timeline: Timeline,
     settings: AllocatorSettings,
     capacity: int | None,
-    *,
-    moments: bool,
 ) -> Replay:
     ascending = _ascending(timeline)
     driver = Driver.ascending() if ascending else Driver.descending()
     offset = _BELOW if ascending else _ABOVE
-    return _replay(start, final, timeline, settings, driver, offset, capacity, moments)
+    return _replay(start, final, timeline, settings, driver, offset, capacity)
 
 
 def _replay(
@@ -97,7 +95,6 @@ def _replay(
     driver: Driver,
     offset: int,
     capacity: int | None,
-    moments: bool,
 ) -> Replay:
     pools = PoolMap.needed(timeline, [*start.segments, *final])
     run = Run(
@@ -106,7 +103,7 @@ def _replay(
         settings,
         driver=driver,
         offset=offset,
-        moments=moments,
+        moments=moments(releases(timeline, start.reserved_bytes), capacity),
         capacity_bytes=capacity,
         pools=pools,
     )

@@ -8,6 +8,9 @@ sequence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from oomph.memory.timeline import Kind, Timeline
@@ -16,46 +19,78 @@ _GROWS = (Kind.SEGMENT_ALLOC, Kind.SEGMENT_MAP)
 _SHRINKS = (Kind.SEGMENT_FREE, Kind.SEGMENT_UNMAP)
 
 
-def capacities(timeline: Timeline, start_reserved_bytes: int) -> list[int]:
+@dataclass
+class Release:
+    """Consecutive recorded releases. `position`: of the first. `before_bytes`: reserved before it. `needed_bytes`:
+    what was asked of the driver right after the last (or in vain, at an OOM); 0 when nothing was."""
+
+    position: int
+    before_bytes: int
+    needed_bytes: int = 0
+
+    @property
+    def bound_bytes(self) -> int | None:
+        """The capacity is below this, if it was its lack that led to the release; None when nothing was asked for."""
+        return self.before_bytes + self.needed_bytes if self.needed_bytes else None
+
+
+def releases(timeline: Timeline, start_reserved_bytes: int) -> list[Release]:
+    """All releases of the trace, in order."""
+    result: list[Release] = []
+    if not len(timeline.positions(*_SHRINKS)):
+        return result
+    reserved = (start_reserved_bytes + np.cumsum(timeline.reserved_change_bytes)).tolist()
+    grows, shrinks, out_of_memory = tuple(map(int, _GROWS)), tuple(map(int, _SHRINKS)), int(Kind.OOM)
+    releasing = asking = False
+    changes = timeline.positions(*_GROWS, *_SHRINKS, Kind.ALLOC, Kind.FREE_REQUESTED, Kind.OOM)
+    kinds, sizes = timeline.kind[changes].tolist(), timeline.size_bytes[changes].tolist()
+    for position, kind, size in zip(changes.tolist(), kinds, sizes, strict=True):
+        if kind in shrinks:
+            if not releasing:
+                before = reserved[position - 1] if position else start_reserved_bytes
+                result.append(Release(position, before))
+            releasing, asking = True, False
+            continue
+        if kind in grows and (releasing or asking):
+            result[-1].needed_bytes += size
+            asking = True
+        elif kind == out_of_memory and releasing:
+            result[-1].needed_bytes = size
+        else:
+            asking = False
+        releasing = False
+    return result
+
+
+def capacities(
+    timeline: Timeline, start_reserved_bytes: int, found: Sequence[Release] | None = None
+) -> list[int]:
     """Capacities (bytes that PyTorch could reserve in all) that the trace allows, best first; empty when it shows no
-    pressure.
+    pressure. `found` are the trace's `releases`, if they are known.
 
     At least the most that was reserved. After an OOM it is known: reserved + free on the device. After retries it is
-    below what would have been reserved without them.
+    below what would have been reserved without them. A release before a request that would have fitted into what was
+    reserved at other times was no retry.
     """
     reserved = start_reserved_bytes + np.cumsum(timeline.reserved_change_bytes)
     least = max(start_reserved_bytes, int(reserved.max(initial=0)))
     result = []
     for position, free in timeline.free_bytes.items():
         result.append(int(reserved[position]) + free)
-    most = _most(timeline, start_reserved_bytes, reserved.tolist())
-    if most is not None and most >= least:
+    if found is None:
+        found = releases(timeline, start_reserved_bytes)
+    bounds = [each.bound_bytes for each in found if each.bound_bytes is not None and each.bound_bytes > least]
+    if bounds:
+        most = min(bounds) - 1
         result += [(least + most) // 2, least, most]
     return [capacity for capacity in dict.fromkeys(result) if capacity >= least]
 
 
-def _most(timeline: Timeline, start_reserved: int, reserved: list[int]) -> int | None:
-    """One byte less than what the tightest retry would have needed without releasing anything; None without one."""
-    if not len(timeline.positions(*_SHRINKS)):
-        return None
-    tightest: int | None = None
-    before: int | None = None  # reserved before the present run of releases
-    needed = 0
-    grows, shrinks = tuple(map(int, _GROWS)), tuple(map(int, _SHRINKS))
-    out_of_memory, freed = int(Kind.OOM), int(Kind.FREE_REQUESTED)
-    changes = timeline.positions(*_GROWS, *_SHRINKS, Kind.ALLOC, Kind.FREE_REQUESTED, Kind.OOM)
-    kinds, sizes = timeline.kind[changes].tolist(), timeline.size_bytes[changes].tolist()
-    for position, kind, size in zip(changes.tolist(), kinds, sizes, strict=True):
-        if kind in shrinks:
-            if before is None:
-                before = reserved[position - 1] if position else start_reserved
-            needed = 0
-        elif kind in grows:
-            needed += size
-        else:
-            if kind == out_of_memory:
-                needed = size
-            if before is not None and needed and kind != freed:
-                tightest = before + needed - 1 if tightest is None else min(tightest, before + needed - 1)
-            before, needed = None, 0
-    return tightest
+def moments(found: Sequence[Release], capacity_bytes: int | None) -> frozenset[int]:
+    """Where cached memory was released although the device was not full: there a replay has to be told. All of the
+    trace's releases when no capacity is known."""
+    return frozenset(
+        each.position
+        for each in found
+        if capacity_bytes is None or each.bound_bytes is None or each.bound_bytes <= capacity_bytes
+    )

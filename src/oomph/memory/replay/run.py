@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -36,8 +36,8 @@ class Run:
     """Feeds a trace to a fresh allocator. `allocator` is the simulation, `where` the simulated address of each live
     block by its recorded address.
 
-    Requests and frees come from the trace. With `moments`, so does when cached memory was released: at the first of
-    consecutive recorded releases the simulation empties its cache. Without, only `capacity_bytes` decides.
+    Requests and frees come from the trace. When cached memory was released follows from `capacity_bytes`, and comes
+    from the trace at `moments`: the positions of releases at which the simulation is to empty its cache.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Run:
         *,
         driver: Driver,
         offset: int = 0,
-        moments: bool = True,
+        moments: Collection[int] = (),
         capacity_bytes: int | None = None,
         pools: PoolMap | None = None,
     ) -> None:
@@ -124,7 +124,7 @@ class Run:
                     feed(address)
                     fed = True
             elif kind in shrinks:
-                if self._moments and not releasing:
+                if not releasing and position in self._moments:
                     self.allocator.empty_cache()
                 releasing = True
             elif kind == Kind.OOM:
