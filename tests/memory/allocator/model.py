@@ -6,33 +6,12 @@ It shares no code with the simulator. A cell is a block; neighbours are found by
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from tests.memory.allocator.cells import Cell, Cells
 
 MIB = 2**20
 INFINITE = 2**61
-
-
-@dataclass
-class Cell:
-    address: int
-    size: int
-    segment: int
-    stream: int
-    pool: tuple[int, int]
-    small: bool
-    state: str = "free"  # free, used, pending, unmapped
-    requested: int = 0
-    born: int = 0
-    uses: list[int] = field(default_factory=list)
-    events: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.address + self.size
-
-    @property
-    def place(self) -> tuple[tuple[int, int], bool]:
-        return (self.pool, self.small)
 
 
 class OutOfMemoryError(Exception):
@@ -40,7 +19,7 @@ class OutOfMemoryError(Exception):
 
 
 @dataclass
-class Model:
+class Model(Cells):
     addresses: list[int]
     expandable: bool = False
     max_split: int = INFINITE
@@ -53,14 +32,12 @@ class Model:
     reservation: int = 2**41
 
     def __post_init__(self) -> None:
-        self.cells: list[Cell] = []
-        self.fixed: set[int] = set()
+        super().__init__()
         self.page: dict[int, int] = {}
         self.base: dict[int, int] = {}
         self.events: list[tuple[str, int, int]] = []
         self.queues: dict[int, list[Cell]] = {}
         self.done: dict[int, int] = {}
-        self.searches: dict[tuple[tuple[int, int], bool], int] = {}
         self.scopes: list[tuple[int, int]] = []
         self.owners: dict[tuple[int, int], int] = {}
         self.freeable: list[tuple[int, int]] = []
@@ -68,33 +45,6 @@ class Model:
         self.in_capture: dict[int, list[int]] = {}
         self.retries = self.ooms = 0
         self.peak_reserved = self.peak_allocated = 0
-
-    # what is where
-
-    def mapped(self) -> list[Cell]:
-        return sorted((c for c in self.cells if c.state != "unmapped"), key=lambda c: c.address)
-
-    def reserved(self) -> int:
-        return sum(c.size for c in self.mapped())
-
-    def allocated(self) -> int:
-        return sum(c.size for c in self.cells if c.state == "used")
-
-    def before(self, cell: Cell) -> Cell | None:
-        return next((c for c in self.cells if c.segment == cell.segment and c.end == cell.address), None)
-
-    def after(self, cell: Cell) -> Cell | None:
-        return next((c for c in self.cells if c.segment == cell.segment and c.address == cell.end), None)
-
-    def whole(self, cell: Cell) -> bool:
-        return self.before(cell) is None and self.after(cell) is None
-
-    def free_in(self, pool: tuple[int, int], small: bool) -> list[Cell]:
-        found = [c for c in self.cells if c.state == "free" and c.place == (pool, small)]
-        return sorted(found, key=lambda c: (c.stream, c.size, c.address))
-
-    def splits(self) -> list[Cell]:
-        return [c for c in self.cells if c.state == "free" and c.segment in self.fixed and not self.whole(c)]
 
     # requests
 
@@ -265,16 +215,6 @@ class Model:
         self.cells.remove(cell)
         self.join(next(c for c in self.cells if c.address == first))
         self.events.append(("segment_unmap", first, last - first))
-
-    def join(self, cell: Cell) -> Cell:
-        """Merges with neighbours in the same idle state."""
-        for other in (self.before(cell), self.after(cell)):
-            if other is not None and other.state == cell.state:
-                cell.address = min(cell.address, other.address)
-                cell.size += other.size
-                self.cells.remove(other)
-        cell.born = self.searches.get(cell.place, 0)
-        return cell
 
     # frees
 
