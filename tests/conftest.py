@@ -24,6 +24,14 @@ settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_report_header() -> str:
+    """Says whether the labelled logs that are not part of the repository are judged in this run."""
+    from tests.conformance.test_corpus import outside
+
+    folder = outside()
+    return f"labelled logs besides tests/data: {folder if folder else 'none here (OOMPH_CONFORMANCE names a folder)'}"
+
+
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

@@ -10,9 +10,12 @@ from typing import BinaryIO
 from oomph.diagnose.compare import Comparison
 from oomph.diagnose.compare import compare as compare_diagnoses
 from oomph.diagnose.engine import diagnose
+from oomph.diagnose.jobs import are_two_runs, of_one_job, several_jobs
 from oomph.diagnose.model import Diagnosis
 from oomph.evidence.read import read
 from oomph.remedy.advise import advise
+
+__all__ = ["are_two_runs", "compare", "explain"]
 
 
 def explain(
@@ -33,6 +36,17 @@ def explain(
     """
     evidence = read(paths, stdin=stdin, progress=progress)
     diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank)
+    if diagnosis.incident is not None:
+        document = diagnosis.incident.failure.position.document
+        difference = several_jobs(evidence, document)
+        if difference:
+            evidence = of_one_job(evidence, document)
+            diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank)
+            note = (
+                f"The input looks like several jobs ({difference}): of the job, only what "
+                f"{evidence.documents[document].source} says is used. Explain each job by itself."
+            )
+            diagnosis = replace(diagnosis, notes=(note, *diagnosis.notes))
     if case is None or not diagnosis.findings:
         return diagnosis
     return replace(diagnosis, advice=advise(case, diagnosis.findings, diagnosis.incidents))
@@ -50,25 +64,3 @@ def compare(
     a = explain([path_a], select=select, ignore=ignore, progress=progress)
     b = explain([path_b], select=select, ignore=ignore, progress=progress)
     return compare_diagnoses(os.fspath(path_a), a, os.fspath(path_b), b)
-
-
-def _rank_of(one: Diagnosis) -> int | None:
-    """The rank that wrote an input of one file; None where several did, or no prefix says."""
-    ranks = {document.rank for document in one.evidence.documents}
-    return ranks.pop() if len(ranks) == 1 else None
-
-
-def are_two_runs(a: Diagnosis, b: Diagnosis) -> bool:
-    """True when two inputs look like two runs of one job rather than two ranks, or the two streams, of one run.
-
-    Both must have failed on their own, with different numbers, and not as different ranks.
-    """
-    if a.incident is None or b.incident is None:
-        return False
-    if a.ranks.first is not None and b.ranks.first is not None and a.ranks.first != b.ranks.first:
-        return False
-    rank_a, rank_b = _rank_of(a), _rank_of(b)
-    if rank_a != rank_b:
-        return False
-    same = a.incident.failure.numbers == b.incident.failure.numbers and bool(a.incident.failure.numbers)
-    return not (same and a.incident.failure.quote.text == b.incident.failure.quote.text)

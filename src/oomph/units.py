@@ -19,6 +19,7 @@ TIB = 1 << 40
 _BINARY = {"b": 1, "byte": 1, "bytes": 1, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB}
 _LETTER = {"k": KIB, "m": MIB, "g": GIB, "t": TIB}
 _DECIMAL = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_DECIMAL_COMMA = re.compile(r"[0-9]{1,12},[0-9]{1,2}$")
 _SIZE = re.compile(r"\s*([0-9][0-9,_]*(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*\Z")
 
 #: 2**64 - 1 printed in GiB: "not available" (WSL2, NVML) or "no limit" (cudaMallocAsync); never a size.
@@ -56,6 +57,8 @@ def amount(number: str, unit: str, *, decimal_units_are_binary: bool = False) ->
             return None
         if decimal_units_are_binary:
             factor = _LETTER[key[0]]
+    if _DECIMAL_COMMA.match(number):
+        number = number.replace(",", ".")  # three digits behind a comma are thousands, one or two a fraction
     digits = number.replace(",", "").replace("_", "")
     if not re.fullmatch(r"[0-9]{1,30}(?:\.[0-9]{1,12})?", digits):
         return None

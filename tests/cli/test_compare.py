@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from tests.diagnose import logs
 
 MESSAGE = (
     "Traceback (most recent call last):\n"
@@ -87,3 +91,101 @@ def test_what_cannot_be_compared_is_said(run, runs, arguments, words):
     assert result.exit_code == 2
     assert result.stderr.startswith("oomph: --compare")
     assert words in result.stderr
+
+
+def message(device=0, total="79.15", *, head=""):
+    """1.05 + 78.10 = 79.15 GiB and 76.40 + 1.10 + 0.60 = 78.10 GiB; another `total` is free by as much more."""
+    free = f"{float(total) - 78.10:.2f} GiB" if float(total) > 78.10 else "0.55 GiB"
+    frames = ["/srv/train.py:70 in main: loss.backward()"]
+    return head + logs.traceback(frames, logs.oom(gpu=device, total=f"{total} GiB", free=free))
+
+
+class TestOneJobOrTwo:
+    """What the files say of the job decides, then their names and devices."""
+
+    def compared(self, run, tmp_path, a, b, names=("a.log", "b.log"), arguments=()):
+        for name, text in zip(names, (a, b), strict=True):
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        result = run("explain", *arguments, *names)
+        assert result.exit_code == 1
+        return not result.stdout.startswith("CUDA out of memory")
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            ("rank0.log", "rank1.log"),
+            ("out-rank-3-x.log", "out-rank-12-x.log"),
+            ("worker_0.txt", "worker_1.txt"),
+            ("node0001.err", "node0002.err"),
+            ("x-0.out", "x-1.out"),
+            ("train.0.log", "train.1.log"),
+        ],
+    )
+    def test_names_that_count_ranks_are_of_one_job(self, run, tmp_path, names):
+        a, b = message(head="step 17\n"), message().replace("1.05 GiB is free", "1.04 GiB is free")
+        assert not self.compared(run, tmp_path, a, b, names)
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            ("run1.log", "run2.log"),
+            ("slurm-81234.out", "slurm-81240.out"),
+            ("2026-11-01.log", "2026-11-02.log"),
+        ],
+    )
+    def test_names_that_count_runs_are_of_two(self, run, tmp_path, names):
+        assert self.compared(run, tmp_path, message(), message().replace("76.40 GiB", "76.50 GiB"), names)
+
+    def test_other_devices_with_equal_settings_are_of_one_job(self, run, tmp_path):
+        a, b = message(0, head="micro_batch=8\n"), message(1, head="micro_batch=8\n")
+        assert not self.compared(run, tmp_path, a, b)
+
+    def test_other_devices_with_other_settings_are_two_runs(self, run, tmp_path):
+        a, b = message(0, head="micro_batch=8\n"), message(1, head="micro_batch=12\n")
+        assert self.compared(run, tmp_path, a, b)
+
+    @pytest.mark.parametrize(("second", "runs"), [("10:00:41", 1), ("11:30:00", 2)])
+    def test_failures_within_a_minute_are_of_one_job(self, run, tmp_path, second, runs):
+        a = "2026-11-03 10:00:02 step 17\n" + message()
+        b = f"2026-11-03 {second} step 17\n" + message().replace("1.05 GiB is free", "1.04 GiB is free")
+        assert self.compared(run, tmp_path, a, b) == (runs == 2)
+
+    @pytest.mark.parametrize(
+        ("a", "b"),
+        [
+            (message(head="torch 2.8.0+cu128\n"), message(1, head="torch 2.11.0+cu130\n")),
+            (message(), message(1, "94.50")),
+            (message(head="world_size=8\n"), message(1, head="world_size=16\n")),
+            (
+                message(head="total params: 7,000,000,000\n"),
+                message(1, head="total params: 13,000,000,000\n"),
+            ),
+            (message(head='"zero_stage": 2,\n'), message(1, head='"zero_stage": 3,\n')),
+        ],
+    )
+    def test_what_one_job_cannot_have_twice_means_two_runs(self, run, tmp_path, a, b):
+        assert self.compared(run, tmp_path, a, b)
+        together = " ".join(run("explain", "--no-compare", "a.log", "b.log").stdout.split())
+        assert "The input looks like several jobs" in together
+
+    def test_facts_of_another_job_are_not_shown(self, run, tmp_path):
+        a = message(head="torch 2.8.0+cu128\nworld_size=8\n")
+        b = message(head="torch 2.11.0+cu130\nmicro_batch=12\n")
+        self.compared(run, tmp_path, a, b, arguments=["--no-compare", "--format", "json"])
+        document = json.loads(run("explain", "--no-compare", "--format", "json", "a.log", "b.log").stdout)
+        job = {fact["name"]: fact["value"] for fact in document["job"]}
+        assert (job["torch_version"], job["world_size"]) == ("2.8.0+cu128", "8")
+        assert "batch_size" not in job
+
+    def test_a_comparison_has_both_answers_and_the_bounds(self, run, tmp_path):
+        # 79.15 - 1.05 - 78.10 = 0.00 GiB are left for other processes, give or take the rounding of three numbers to
+        # 0.01 GiB: 3 x 5.12 MiB.
+        a, b = message(head="torch 2.8.0\n"), message(head="torch 2.11.0\n")
+        assert self.compared(run, tmp_path, a, b)
+        text = run("explain", "a.log", "b.log").stdout
+        [row] = [line for line in text.splitlines() if line[2:].startswith("other processes")]
+        assert row.count("\u2264 15.36 MiB") == 2
+        for name in ("a.log", "b.log"):
+            [answer] = [line for line in text.splitlines() if line.startswith(f"{name}: OOM")]
+            assert answer
+        assert text.count("First change: ") == 2

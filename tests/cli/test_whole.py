@@ -10,7 +10,9 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.diagnose import logs
 
+HEADLINE = "No out-of-memory failure found in what could be read of 1 file: its end is missing"
 EXAMPLES = ROOT / "examples"
 LINE = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.64 GiB"
 
@@ -137,3 +139,69 @@ def test_every_rule_is_printed(run):
     result = run("rule", *codes)
     assert result.exit_code == 0
     assert all(f"{code}  " in result.stdout for code in codes)
+
+
+STEPS = "".join(f"step {number} loss {3 - number / 10_000:.4f}\n" for number in range(20_000))
+
+
+class TestDamagedFiles:
+    """What could be read of a damaged or cut file counts, and the answer says that there was more."""
+
+    @pytest.fixture
+    def failed(self):
+        frames = ["/srv/train.py:70 in main: loss.backward()", "torch/_tensor.py:630 in backward: engine()"]
+        return logs.traceback(frames, logs.oom())
+
+    @pytest.mark.parametrize("at", [-8, -1])  # CRC-32, length
+    @pytest.mark.parametrize("before", ["", STEPS])
+    def test_a_trailer_that_does_not_fit_costs_no_text(self, run, tmp_path, failed, at, before):
+        data = bytearray(gzip.compress((before + failed).encode()))
+        data[at] ^= 0xFF
+        (tmp_path / "a.log.gz").write_bytes(data)
+        result = run("explain", "a.log.gz")
+        assert result.exit_code == 1
+        assert result.stdout.startswith("CUDA out of memory in backward")
+        assert "check sum does not fit" in " ".join(result.stdout.split())
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ([], HEADLINE),
+            (["--format", "github"], f"::warning title=oomph explain::{HEADLINE}\n"),
+            (["--format", "json"], f'"summary": "{HEADLINE}"'),
+            (["--format", "markdown"], f"### {HEADLINE}\n"),
+            (["--format", "sarif"], f'"summary": "{HEADLINE}"'),
+        ],
+    )
+    def test_a_cut_file_without_a_failure(self, run, tmp_path, arguments, words):
+        (tmp_path / "a.log.gz").write_bytes(gzip.compress(STEPS.encode())[:-3000])
+        result = run("explain", *arguments, "a.log.gz")
+        assert result.exit_code == 0
+        assert words in (result.stdout if arguments else " ".join(result.stdout.split()))
+
+    def test_a_zstd_file_with_a_long_window(self, run, tmp_path):
+        # Magic, no options, window descriptor 0xA8: 2 ** (10 + 21) bytes; an empty last block.
+        (tmp_path / "a.zst").write_bytes(b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00")
+        result = run("explain", "a.zst")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == (
+            "oomph: a.zst is compressed with a longer window than can be opened here. "
+            "Run `zstd -d --long=31` on it first.\n"
+        )
+
+
+@pytest.mark.parametrize("text", ["\n", "\n\n  \n\t\r\n"])
+def test_blank_lines_are_as_much_as_nothing(run, tmp_path, text):
+    (tmp_path / "a.log").write_bytes(text.encode())
+    result = run("explain", "a.log")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("oomph: a.log is empty.")
+
+
+def test_what_is_about_the_whole_input_bears_no_name(run, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.log").write_text("step 1 loss 2.0\n")
+    (tmp_path / "folder" / "b.pdf").write_bytes(b"%PDF-1.7 \x00\x01")
+    document = json.loads(run("explain", "--format", "json", "folder").stdout)
+    assert document["notes"] == ["passed over, because not text: folder/b.pdf"]
+    assert document["sources"][0]["notes"] == []

@@ -32,7 +32,7 @@ FIRST_ACTIONS: dict[str, tuple[str, ...]] = {
         "fused-optimizer",
     ),
     # map_location="cpu", load, delete the checkpoint object
-    "resume_checkpoint": ("map-location-cpu",),
+    "resume_checkpoint": ("map-location-cpu", "drop-checkpoint-dict"),
     # CPU offload plus rank 0 only, or a sharded checkpoint
     "checkpoint_save_gather": ("cpu-offload-save", "sharded-save", "sharded-checkpoint"),
     # no_grad, smaller eval batch, eval_accumulation_steps, move outputs to CPU

@@ -1,11 +1,12 @@
-"""What must hold on a labelled folder: ../shared/corpus beside the repository, or the one OOMPH_CONFORMANCE names.
+"""What must hold on labelled folders: those in tests/data, and ../shared/corpus or the one OOMPH_CONFORMANCE names.
 
-Neither is part of the repository. Where none is there, one test says so and the rest of the suite stands alone.
+The last two are not part of the repository; the header of the test run says whether they were there.
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,20 @@ import pytest
 from tests.conformance.run import judge
 from tests.conformance.score import Tally
 
+_DATA = Path(__file__).resolve().parents[1] / "data"
 _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 _NAMED = os.environ.get("OOMPH_CONFORMANCE")
 
 
-def _folder() -> Path | None:
-    """The folder to judge. One that was named must exist; the parent of a folder named corpus will do."""
+def outside() -> Path | None:
+    """The folder outside the repository. One that was named must exist; the parent of one named corpus will do."""
     if _NAMED:
         named = Path(_NAMED)
         return named / "corpus" if (named / "corpus" / "expect.jsonl").is_file() else named
     return _BESIDE if _BESIDE.is_dir() else None
 
 
-FOLDER = _folder()
-_ABSENT = "no labelled logs here: put a folder at ../shared/corpus, or name one in OOMPH_CONFORMANCE"
+FOLDERS = [*(_DATA / name for name in ("heldout", "heldout2", "heldout3")), *filter(None, [outside()])]
 
 #: what must hold -> (counter of right answers, counter of all, how its misses begin)
 ALL_RIGHT = {
@@ -38,6 +39,7 @@ ALL_RIGHT = {
         "cause_ranked_total",
         "cause (medium",
     ),
+    "a first action of the cause's kind": ("first_action_right", "first_action_total", "first action"),
 }
 #: what must hold -> (counter of mistakes, how its misses begin)
 NONE_WRONG = {
@@ -45,38 +47,35 @@ NONE_WRONG = {
     "no crash": ("crashes", "crash"),
     "exit code 0 for a job that did not die of it": ("exit_wrong", "exit code"),
     "no phase where nothing proves one": ("phase_guessed", "phase guessed"),
+    "no failure unreported": ("not_reported", "not reported"),
 }
 
 
-@pytest.fixture(scope="module")
-def tally() -> Tally:
-    assert FOLDER is not None
-    return judge(FOLDER)
+@cache
+def tally(folder: Path) -> Tally:
+    """The rates on a folder, judged once."""
+    return judge(folder)
 
 
-if FOLDER is None:
-
-    @pytest.mark.skip(reason=_ABSENT)
-    def test_labelled_logs():
-        raise AssertionError(_ABSENT)
-
-else:
-
-    @pytest.mark.parametrize("promise", ALL_RIGHT)
-    def test_all_right(tally: Tally, promise: str):
-        right, total, begins = ALL_RIGHT[promise]
-        assert getattr(tally, right) == getattr(tally, total), _misses(tally, begins)
-
-    @pytest.mark.parametrize("promise", NONE_WRONG)
-    def test_none_wrong(tally: Tally, promise: str):
-        counter, begins = NONE_WRONG[promise]
-        assert getattr(tally, counter) == 0, _misses(tally, begins)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("promise", ALL_RIGHT)
+def test_all_right(folder: Path, promise: str):
+    right, total, begins = ALL_RIGHT[promise]
+    assert getattr(tally(folder), total) > 0
+    assert getattr(tally(folder), right) == getattr(tally(folder), total), _misses(folder, begins)
 
 
-def _misses(tally: Tally, begins: str) -> str:
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("promise", NONE_WRONG)
+def test_none_wrong(folder: Path, promise: str):
+    counter, begins = NONE_WRONG[promise]
+    assert getattr(tally(folder), counter) == 0, _misses(folder, begins)
+
+
+def _misses(folder: Path, begins: str) -> str:
     """The misses of one kind, a line each."""
     return "\n".join(
         f"{miss.log}: {miss.what}: expected {miss.expected}, got {miss.got}"
-        for miss in tally.misses
+        for miss in tally(folder).misses
         if miss.what.startswith(begins)
     )

@@ -1,4 +1,5 @@
-"""Logs as short texts, and their diagnosis: messages as PyTorch prints them, tracebacks from `path:line in f: code`."""
+"""Logs as short texts, and their diagnosis: messages as PyTorch prints them, tracebacks from "
+"`path:line in f: code`."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def old_oom(
     cap = f"{allowed} allowed; " if allowed else ""
     return (
         f"RuntimeError: CUDA out of memory. Tried to allocate {request} (GPU {gpu}; {total} total capacity; "
-        f"{allocated} already allocated; {free} free; {cap}{reserved} reserved in total by PyTorch) If reserved memory "
+        f"{allocated} already allocated; {free} free; {cap}{reserved} reserved in total by PyTorch) "
+        f"If reserved memory "
         "is >> allocated memory try setting max_split_size_mb to avoid fragmentation.  See documentation for Memory "
         "Management and PYTORCH_CUDA_ALLOC_CONF"
     )

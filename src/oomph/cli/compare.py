@@ -37,7 +37,10 @@ def worth_a_look(request: Request, paths: Sequence[str], output_format: str, tog
         return False
     if not all(Path(path).is_file() for path in paths):
         return False
-    return len({incident.failure.position.document for incident in together.incidents}) == 2
+    failures = [
+        failure for incident in together.incidents for failure in (incident.failure, *incident.copies)
+    ]
+    return len({failure.position.document for failure in failures}) == 2
 
 
 def compare_runs(paths: Sequence[str], select: Sequence[str], ignore: Sequence[str]) -> Comparison:

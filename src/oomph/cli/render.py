@@ -39,4 +39,4 @@ def render_comparison(comparison: Comparison, options: ReportOptions) -> str:
     from oomph.report.compare import Row, render_rows
 
     rows = [Row(row.what, row.a, row.b, row.section) for row in comparison.rows]
-    return render_rows(comparison.title_a, comparison.title_b, rows, options)
+    return render_rows(comparison.title_a, comparison.title_b, rows, options, comparison.answers)

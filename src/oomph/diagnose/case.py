@@ -74,6 +74,8 @@ class Case:
                 size = self.failure.numbers.get(name)
                 if size is not None:
                     printed[field] = size
+        if "damaged_size" in self.failure.artefacts and not self.request_bytes:
+            printed.pop("segment_bytes", None)
         if "process_0_bytes" in self.failure.artefacts:
             printed.pop("process_bytes", None)
         return printed

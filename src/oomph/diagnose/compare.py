@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oomph.diagnose.model import Diagnosis
+from oomph.diagnose.model import Diagnosis, Outcome
 from oomph.diagnose.streams import last_step
 from oomph.evidence.model import FACT_NAMES
 from oomph.units import format_bytes
@@ -30,6 +30,15 @@ class Comparison:
     a: Diagnosis
     b: Diagnosis
     rows: tuple[Compared, ...]
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """For each run that failed, the cause and the first change in a line: comparing never loses the answer."""
+        return tuple(
+            f"{title}: {_answer(one)}"
+            for title, one in ((self.title_a, self.a), (self.title_b, self.b))
+            if one.outcome is Outcome.FAILED
+        )
 
     @property
     def exit_code(self) -> int:
@@ -82,9 +91,24 @@ def compare(title_a: str, a: Diagnosis, title_b: str, b: Diagnosis) -> Compariso
     return Comparison(title_a, title_b, a, b, tuple(rows))
 
 
+def _answer(one: Diagnosis) -> str:
+    best = one.findings[0] if one.findings else None
+    cause = "the cause is unknown" if best is None else f"{best.code} {best.name} ({best.certainty})"
+    first = "" if one.advice is None else f". First change: {one.advice.first.title.rstrip('.')}"
+    return f"{cause}{first}."
+
+
 def _size(one: Diagnosis, name: str) -> str:
-    value = getattr(one.incident.ledger, name) if one.incident is not None else None
-    return format_bytes(value) if isinstance(value, int) else ""
+    if one.incident is None:
+        return ""
+    value = getattr(one.incident.ledger, name)
+    if not isinstance(value, int):
+        return ""
+    ledger = one.incident.ledger
+    slack = ledger.slack_bytes.get(name, 0)
+    # What was derived and is no more than rounding is a bound, here as in the report.
+    is_bound = value <= slack and ledger.origins.get(name, "").startswith("=")
+    return f"\u2264 {format_bytes(value + slack)}" if is_bound else format_bytes(value)
 
 
 def _fact(one: Diagnosis, name: str) -> str:

@@ -133,15 +133,15 @@ def _choose(
 def _first_of(fatal: Sequence[Group], evidence: Evidence) -> Group:
     """The device's failures before the host's, those with figures before their echoes, then the earliest.
 
-    Within one file the order of the lines decides. Between files only timestamps can: where all candidates have one,
-    the earliest wins, else the order of the input.
+    Where all candidates have a timestamp the earliest wins (files are read in any order, and a file may be several that
+    were put together), else the order of the input.
     """
     device = [one for one in fatal if one.lead.kind in DEVICE_KINDS]
     candidates = device or list(fatal)
     numbered = [one for one in device if one.lead.numbers]
     if numbered and candidates[0].lead.kind in (Kind.DISGUISED, Kind.DEVICE_OOM_BARE):
         candidates = numbered
-    if len({one.start.document for one in candidates}) > 1:
+    if len(candidates) > 1:
         times = [time_of(evidence, one.start) for one in candidates]
         known = [stamp for stamp in times if stamp is not None]
         if len(known) == len(times):

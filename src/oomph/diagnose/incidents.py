@@ -18,8 +18,12 @@ from oomph.evidence.model import Evidence, Failure, Kind, Position, Traceback
 #: Words of programs that catch an OOM and say so before the message.
 _CAUGHT = re.compile(
     r"caught|catch|retry|retrying|recover|skip|fall(?:ing)? ?back|attempting|reduc|halv|lower(?:ing)?|"
-    r"Ran out of memory with exception|emptying cache|trying (?:again|with)",
+    r"Ran out of memory with exception|emptying cache|trying (?:again|with)|捕获|跳过|重试|Trial \d+ failed",
     re.IGNORECASE,
+)
+#: The same behind it.
+_GOES_ON = re.compile(
+    r"\b(?:retrying|skipping|reducing|halving|lowering|falling back|trying again|continuing)\b", re.IGNORECASE
 )
 _TABLE = re.compile(r"^\s{2,}\S")
 #: So many progress lines between two equal messages make them two failures.
@@ -64,7 +68,10 @@ class Group:
         """True when the program that printed it says that it goes on."""
         if any(failure.raised for failure in self.prints):
             return False
-        return any(_CAUGHT.search(_lead_in(failure)) for failure in self.prints)
+        return any(
+            _CAUGHT.search(_lead_in(failure)) or _GOES_ON.search(failure.quote.text[-120:])
+            for failure in self.prints
+        )
 
 
 def _worth(failure: Failure) -> tuple[int, bool, bool]:
@@ -192,17 +199,18 @@ def _traceback(evidence: Evidence, one: Group) -> Traceback | None:
     for traceback in tracebacks.near(lead.position, lead.stream, before=6, behind=60):
         if _tells_of(traceback, one):
             return traceback
-    if lead.kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE):
+    if lead.kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE) or "/nccl-" in lead.quote.text:
         told = evidence.derived(_Telling).by_kind.get(one.lead.kind, [])
         at = bisect_left(told, lead.position, key=lambda traceback: traceback.start)
         return next((traceback for traceback in told[at : at + 1] if _tells_of(traceback, one)), None)
     return None
 
 
+_REQUEST = re.compile(r"Tried to allocate (\d[\d.,]* ?\w+)")
 _TELLS = {
     Kind.NCCL_OOM: re.compile(r"NCCL|unhandled cuda error|ncclUnhandledCudaError|CUDA error", re.IGNORECASE),
     Kind.DEVICE_OOM_BARE: re.compile(r"out of memory", re.IGNORECASE),
-    Kind.SHM: re.compile(r"[Bb]us error|shared memory"),
+    Kind.SHM: re.compile(r"[Bb]us error|shared memory|NCCL error"),
     Kind.KILLED: re.compile(r"killed by signal|exited unexpectedly"),
 }
 
@@ -213,7 +221,7 @@ class _Telling:
     def __init__(self, evidence: Evidence) -> None:
         self.by_kind: dict[Kind, list[Traceback]] = {
             kind: [traceback for traceback in evidence.tracebacks if _tells_of_kind(traceback, kind)]
-            for kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE, Kind.DEVICE_OOM)
+            for kind in (Kind.NCCL_OOM, Kind.DEVICE_OOM_BARE, Kind.DEVICE_OOM, Kind.SHM)
         }
 
 
@@ -224,8 +232,15 @@ def _tells_of_kind(traceback: Traceback, kind: Kind) -> bool:
     return kind is Kind.DEVICE_OOM and "out of memory" in traceback.message
 
 
+def _of_another(traceback: Traceback, one: Group) -> bool:
+    """True when the traceback's own message prints a request, and another one."""
+    theirs = _REQUEST.search(traceback.message)
+    ours = _REQUEST.search(one.lead.quote.text)
+    return theirs is not None and ours is not None and theirs[1] != ours[1]
+
+
 def _tells_of(traceback: Traceback, one: Group) -> bool:
-    if one.lead.kind is Kind.DEVICE_OOM and one.lead.raised:
+    if one.lead.kind is Kind.DEVICE_OOM and (one.lead.raised or _of_another(traceback, one)):
         return False
     return _tells_of_kind(traceback, one.lead.kind)
 
@@ -237,6 +252,27 @@ def _rank(evidence: Evidence, one: Group) -> int | None:
             return failure.rank
     if one.traceback is not None and one.traceback.rank is not None:
         return one.traceback.rank
+    spawned = _spawned(evidence, one)
+    if spawned is not None:
+        return spawned
     pids = {failure.detail["pid"] for failure in one.prints if "pid" in failure.detail}
     known = evidence.derived(Exits).ranks_by_pid
     return min((known[pid] for pid in pids if pid in known), default=(0, None))[1]
+
+
+def _spawned(evidence: Evidence, one: Group) -> int | None:
+    """The rank in the line "-- Process 3 terminated with the following error:" right above the traceback."""
+    start = one.traceback.start if one.traceback is not None else one.start
+    return evidence.derived(_SpawnLines).rank_above.get((start.document, start.line))
+
+
+class _SpawnLines:
+    """The places below which torch.multiprocessing.spawn prints a child's traceback, and the child's rank."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.rank_above: dict[tuple[int, int], int] = {}
+        for found in evidence.exits:
+            if found.launcher == "spawn" and found.rank is not None:
+                at = found.position
+                for below in (1, 2, 3):
+                    self.rank_above[at.document, at.line + below] = found.rank

@@ -8,6 +8,9 @@ from oomph.diagnose.case import Case
 from oomph.evidence.model import Evidence, Kind
 from oomph.units import format_bytes
 
+#: A note of a diagnosis without findings when not all rules were asked.
+RULES_LEFT_OUT = "Rules were left out (--select/--ignore); the others find no cause."
+
 
 def notes_of(evidence: Evidence, case: Case | None, dropped: Sequence[str]) -> list[str]:
     """One sentence each: odd input, numbers that cannot be, values that are not sizes, what was left out."""
@@ -18,6 +21,8 @@ def notes_of(evidence: Evidence, case: Case | None, dropped: Sequence[str]) -> l
     failure = case.failure
     if failure.truncated:
         notes.append("The message is cut off: what it printed after the cut is unknown.")
+    if "damaged_size" in failure.artefacts:
+        notes.append("The message prints a size that is none (negative, zero or too long): it is left out.")
     if "nvml_2_64" in failure.artefacts:
         notes.append(
             "17179869184.00 GiB is 2^64 - 1 bytes: NVML could not tell (WSL2); the figure is ignored."

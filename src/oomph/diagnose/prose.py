@@ -18,6 +18,13 @@ _PASSED = re.compile(r"^=+ .{0,80}?\d+ passed.{0,80}? in [\d.]+ ?s\b.{0,40}=+$")
 _FAILED = re.compile(r"\d+ (?:failed|errors?)\b")
 _UNITTEST_OK = re.compile(r"^OK(?: \(.{1,80}\))?$")
 _RAN = re.compile(r"^Ran \d+ tests? in ")
+#: A row of an issue tracker's list: number, title, columns.
+_ISSUE = re.compile(r"\s{0,4}#\d{1,7}\s{1,6}\S")
+#: A question or an answer: data sets, prompts and samples hold error messages, too.
+_DIALOGUE = re.compile(
+    r"\W{0,6}(?:Q|A|Question|Answer|User|Assistant|Human|Prompt|Response|Instruction|Sample|Completion)"
+    r" ?(?:\d{1,4})?\W{0,3}:\W"
+)
 _COMMIT = re.compile(r"^commit [0-9a-f]{7,40}\b")
 _AUTHOR = re.compile(r"^Author: ")
 
@@ -29,6 +36,10 @@ def talked_about(evidence: Evidence, one: Group) -> str:
         return "it is printed inside a test session that passed"
     if one.traceback is not None and one.traceback.frames:
         return ""
+    if _DIALOGUE.match(document.lines[one.start.line].text) and not any(failure.raised for failure in one.prints):
+        return "it stands in a text that a person or a model wrote"
+    if _ISSUE.match(document.lines[one.start.line].text):
+        return "it stands in a list of issues"
     if _commit_text(document, one.start.line):
         return "it stands in a commit message"
     if _example(document, one.start.line):

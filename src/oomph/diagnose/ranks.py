@@ -26,6 +26,8 @@ def rank_verdict(evidence: Evidence, incidents: Sequence[Incident], chosen: Inci
     if chosen is None:
         return _not_of_memory(evidence)
     first, how = _first(evidence, own, chosen)
+    if first is not None and not failed and len(own) == 1:
+        failed[first] = None
     consequences = _consequences(evidence, set(failed))
     return RankVerdict(first, how, tuple(failed), consequences, tuple(_notes(own)))
 
@@ -52,6 +54,14 @@ def _first(evidence: Evidence, own: Sequence[Incident], chosen: Incident) -> tup
             return rank, f"GPU {chosen.failure.device} is local rank {rank} in the launcher's table"
         if root is not None and len(own) <= 1:
             return root.rank, "the launcher's table names it as the first failure, and the input has one"
+        blamed = {
+            found.rank
+            for found in evidence.exits
+            if found.rank is not None and found.code not in (0, None, -15)
+        }
+        only = blamed.pop() if len(blamed) == 1 else None
+        if only is not None and len(own) <= 1:
+            return only, "the launcher says that this rank failed, and no other"
         return None, "the log does not say which rank wrote the message"
     if len(own) <= 1:
         return rank, "it is the only rank with a memory failure of its own"

@@ -10,9 +10,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from oomph.diagnose.attempts import ran_later
 from oomph.diagnose.incidents import Group
 from oomph.diagnose.lookup import Exits, Progress, Tracebacks, line_of, step_of
 from oomph.diagnose.prose import talked_about
+from oomph.diagnose.senders import other_sender
 from oomph.evidence.model import Evidence, Fact, Kind
 
 #: So many lines of new progress prove that a job went on.
@@ -23,6 +25,8 @@ ENOUGH_STEPS_SHARED = 25
 DEVICE_KINDS = frozenset(
     {Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE, Kind.DISGUISED, Kind.NCCL_OOM, Kind.MANAGED_OOM, Kind.UNIFIED_OOM}
 )
+#: The buffer of a C or Python stream that is a file.
+_BLOCK = 8192
 _ASSERT = re.compile(r"device-side assert|Assertion `|CUDA_ERROR_ASSERT|illegal memory access")
 
 
@@ -44,6 +48,9 @@ def status_of(evidence: Evidence, one: Group, cause: Group | None) -> tuple[str,
         if lead.kind is Kind.NCCL_OOM:
             return "dropped", f"NCCL warned that an allocation failed, and training went on: {why}"
         return "caught", why
+    later = ran_later(evidence, one.start.document)
+    if later:
+        return "caught", later
     if one.announced_as_caught:
         return "caught", "the program says that it caught it; the input does not show what came after"
     if lead.kind is Kind.KILLED:
@@ -52,6 +59,9 @@ def status_of(evidence: Evidence, one: Group, cause: Group | None) -> tuple[str,
                 "consequence",
                 f"the process was killed after another failure (line {cause.lead.quote.line})",
             )
+        sender = None if _host_memory_known(evidence) else other_sender(evidence, one.start)
+        if sender is not None:
+            return "dropped", f"SIGKILL, and the log names who sent it: {sender.text[:100]}"
     if lead.kind is Kind.SHM or lead.kind is Kind.HOST_OOM:
         return "fatal", "the error names host memory"
     return "fatal", "nothing after it shows that the job went on"
@@ -81,7 +91,7 @@ def lives_on(evidence: Evidence, one: Group) -> tuple[bool, str]:
         if _same_writer(evidence, one, fact) and _beyond(fact, reached):
             count += 1
             last = fact
-    if last is not None and _blamed_later(evidence, one, last):
+    if last is not None and (_blamed_later(evidence, one, last) or _buffered(evidence, one)):
         return False, ""
     if last is not None and count >= (ENOUGH_STEPS_SHARED if shared else ENOUGH_STEPS):
         where = f"(to line {last.quote.line}: {last.quote.text[:80]})"
@@ -151,3 +161,28 @@ class _Asserts:
 
 def _assert_before(evidence: Evidence, one: Group) -> bool:
     return evidence.derived(_Asserts).first[one.start.document] <= one.start.line
+
+
+def _host_memory_known(evidence: Evidence) -> bool:
+    """Figures of host memory decide more than words about other senders: the rule weighs both."""
+    return evidence.fact("host_memory_percent") is not None or any(
+        sample.what == "host_used" for sample in evidence.samples
+    )
+
+
+def _buffered(evidence: Evidence, one: Group) -> bool:
+    """True when steps behind an uncaught error may be output that the process still held when it died.
+
+    A traceback that begins at `<module>` is Python's own, printed on the way out; stdout, when it is a file, is
+    written in blocks of 8 KiB, the last of them at the exit, behind the traceback on stderr. So where nothing but
+    steps follows, and they fit into one block, they prove nothing. A restart prints more than steps.
+    """
+    traceback = one.traceback
+    if traceback is None or not traceback.frames or traceback.frames[0].function != "<module>":
+        return False
+    if one.announced_as_caught or not any(failure.raised for failure in one.prints):
+        return False
+    lines = evidence.documents[one.end.document].lines
+    rest = [line for line in lines[one.end.line + 1 :] if line.text.strip()]
+    steps = len(_behind(evidence, one.end.document, "progress", one.end.line))
+    return steps >= len(rest) and sum(len(line.text) + 1 for line in rest) <= _BLOCK

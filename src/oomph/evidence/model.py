@@ -49,7 +49,9 @@ class Document:
 
     `gaps` are line indices at which text was left out (only the neighbourhoods of interesting places of a large
     file are kept). `rank` and `attempt` come from a per-rank layout (torchrun --log-dir) or are None.
-    `notes` say what was odd about the input (truncated gzip, undecodable bytes), a sentence each.
+    `notes` say what was odd about the input (truncated gzip, undecodable bytes), a sentence each. `input_notes`, on the
+    first document, are those about the input as a whole. `damage` completes "what could be read of it: ..." ("its end
+    is missing"), "" where all was read.
     """
 
     source: str
@@ -60,10 +62,17 @@ class Document:
     attempt: int | None = None
     gaps: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    input_notes: tuple[str, ...] = ()
+    damage: str = ""
+    _quotes: dict[int, Quote] = field(default_factory=dict, repr=False, compare=False)
 
     def quote(self, line_index: int) -> Quote:
-        line = self.lines[line_index]
-        return Quote(self.source, line.number, line.text.strip())
+        """The line as a quote; one object however many facts stand on the line (it may be long)."""
+        quote = self._quotes.get(line_index)
+        if quote is None:
+            line = self.lines[line_index]
+            quote = self._quotes[line_index] = Quote(self.source, line.number, line.text.strip())
+        return quote
 
 
 @dataclass(frozen=True, order=True)

@@ -49,7 +49,8 @@ def parse(documents: Sequence[Document]) -> Evidence:
         keep("tables", tables.parse_summaries(document))
         keep("exits", launchers.parse(document))
         keep("facts", facts.parse(document))
-    notes = [f"{document.source}: {note}" for document in documents for note in document.notes]
+    notes = [note for document in documents for note in document.input_notes]
+    notes += [f"{document.source}: {note}" for document in documents for note in document.notes]
     return Evidence(
         documents=tuple(documents),
         notes=tuple(notes),

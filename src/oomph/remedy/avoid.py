@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Finding
+from oomph.diagnose.rules.oom301_fragmentation import LIKELY_RATIO
 from oomph.evidence.model import Kind
 from oomph.remedy.setup import setup_of
 from oomph.units import format_bytes
@@ -149,6 +150,10 @@ def _not_fragmented(case: Case) -> Iterator[str]:
     cached, segment = case.ledger.cached_bytes, case.ledger.segment_bytes
     if cached is None or segment is None or cached >= segment:
         return
+    if case.ledger.free_bytes is not None and cached + case.ledger.free_bytes >= segment:
+        share = case.ledger.cached_ratio
+        if share is None or share >= LIKELY_RATIO:
+            return  # expandable segments could have put the two together
     yield (
         f"Changing allocator settings (expandable_segments, max_split_size_mb): all {format_bytes(cached)} "
         f"of cache together could not hold the {format_bytes(segment)} that were asked for."

@@ -69,15 +69,20 @@ def render_compare(comparison: Comparison, options: ReportOptions | None = None)
 
 
 def render_rows(
-    title_a: str, title_b: str, rows: Sequence[RowLike], options: ReportOptions | None = None
+    title_a: str,
+    title_b: str,
+    rows: Sequence[RowLike],
+    options: ReportOptions | None = None,
+    answers: Sequence[str] = (),
 ) -> str:
     """The rows as a table of three columns; what differs is marked with "*",
     what only one side shows with "?".
 
-    Sections keep the order of their first row. Long cells are wrapped inside their column.
+    `answers` are sentences below the table. Sections keep the order of their first row. Long cells are wrapped inside
+    their column.
     """
     options = options or ReportOptions()
-    title_a, title_b, shown = _prepared(title_a, title_b, rows, options)
+    title_a, title_b, shown, answers = _prepared(title_a, title_b, rows, options, answers)
     style = Style(options.colour)
     widths = _widths(shown, options.columns)
     lines = _lines(("", title_a, title_b), " ", widths, style, "heading")
@@ -90,6 +95,8 @@ def render_rows(
                 cells_of_row = (row.what, row.a or "unknown", row.b or "unknown")
                 lines += _lines(cells_of_row, row.mark, widths, style, "bold" if row.mark == "*" else "")
     lines += ["", *wrap(_total(shown), options.columns)]
+    for answer in answers:
+        lines += ["", *wrap(answer, options.columns)]
     return without_commands("\n".join(line.rstrip() for line in lines)) + "\n"
 
 
@@ -101,21 +108,27 @@ def _total(rows: Sequence[Row]) -> str:
 
 
 def _prepared(
-    title_a: str, title_b: str, rows: Sequence[RowLike], options: ReportOptions
-) -> tuple[str, str, list[Row]]:
+    title_a: str, title_b: str, rows: Sequence[RowLike], options: ReportOptions, answers: Sequence[str]
+) -> tuple[str, str, list[Row], list[str]]:
     redactor = Redactor() if options.redact else None
     if redactor is not None:
-        for text in (title_a, title_b, *(text for row in rows for text in (row.what, row.a, row.b))):
+        for text in (
+            title_a,
+            title_b,
+            *answers,
+            *(text for row in rows for text in (row.what, row.a, row.b)),
+        ):
             redactor.learn(clean(text))
 
     def shown(text: str, *, path: bool = False) -> str:
         text = flat(clean(text))
         if redactor is not None:
             text = redactor.path(text) if path else redactor(text)
-        return cut(text, _CELL)
+        return cut(text if options.unicode else text.replace("\u2264", "<="), _CELL)
 
     prepared = [Row(shown(row.what), shown(row.a), shown(row.b), shown(row.section)) for row in rows]
-    return shown(title_a, path=True), shown(title_b, path=True), prepared
+    told = [shown(answer) for answer in answers]
+    return shown(title_a, path=True), shown(title_b, path=True), prepared, told
 
 
 def _widths(rows: Sequence[Row], width: int) -> tuple[int, int, int]:

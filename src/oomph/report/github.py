@@ -42,7 +42,8 @@ def _bare(view: View) -> str:
     place = None if view.incident is None else view.incident.failure.quote
     advice = first_change(view) if view.is_explained else ""
     text = _joined(headline(view), _memory(view), advice)
-    return command("error" if failed else "notice", text, "oomph explain", place)
+    doubtful = any(source.damage for source in view.sources)
+    return command("error" if failed else "warning" if doubtful else "notice", text, "oomph explain", place)
 
 
 def _memory(view: View) -> str:

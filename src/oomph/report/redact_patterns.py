@@ -94,7 +94,7 @@ IPV6 = re.compile(
 MAC = re.compile(r"(?<![0-9A-Za-z:])(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}(?![0-9A-Za-z:])")
 #: Names in which the network reads "public": pages that logs often name.
 PUBLIC_HOSTS = _words(
-    "pytorch.org docs.pytorch.org download.pytorch.org github.com huggingface.co hf.co wandb.ai pypi.org nvidia.com "
+    "pytorch.org docs.pytorch.org download.pytorch.org github.com huggingface.co hf.co wandb.ai nvidia.com "
     "docs.nvidia.com developer.nvidia.com python.org docs.python.org readthedocs.io arxiv.org"
 )
 #: Dotted names that end like a machine's, with what follows them in an address. Country codes need three parts, and

@@ -41,7 +41,8 @@ _OWN_KEYS = {
 @dataclass(frozen=True)
 class Source:
     """One input as the report names it. `lines` is the number of its last line that was read; with `partial` there
-    may be more, because only the interesting places of a large file were kept."""
+    may be more, because only the interesting places of a large file were kept. `damage` says why it could
+    not be read to its end ("its end is missing"), "" where it was."""
 
     name: str
     lines: int
@@ -49,6 +50,7 @@ class Source:
     rank: int | None = None
     attempt: int | None = None
     partial: bool = False
+    damage: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -149,6 +151,7 @@ def _source(document: Document) -> Source:
         rank=document.rank,
         attempt=document.attempt,
         partial=bool(document.gaps),
+        damage=document.damage,
         notes=document.notes,
     )
 

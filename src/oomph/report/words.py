@@ -71,6 +71,9 @@ def headline(view: View) -> str:
     """One line: what happened, in which phase, on which rank and device."""
     diagnosis, incident = view.diagnosis, view.incident
     if diagnosis.outcome is Outcome.NO_OOM:
+        damaged = [source.damage for source in view.sources if source.damage]
+        if damaged:
+            return f"No out-of-memory failure found in what could be read of {_files(view)}: {_damage(view, damaged)}"
         return f"No out-of-memory failure found in {read_so_far(view)}"
     step = _step_words(view)
     if diagnosis.summary and view.is_explained:
@@ -122,13 +125,20 @@ def device_words(incident: Incident) -> str:
 
 def read_so_far(view: View) -> str:
     """What was read: "2 files (1,204 lines)"; "at least" where only parts of a file were kept."""
-    count = len(view.sources)
-    if count == 1 and view.sources[0].name == "-":
-        files = "standard input"
-    else:
-        files = plural(count, "file")
     at_least = "at least " if any(source.partial for source in view.sources) else ""
-    return f"{files} ({at_least}{plural(view.lines, 'line')})"
+    return f"{_files(view)} ({at_least}{plural(view.lines, 'line')})"
+
+
+def _files(view: View) -> str:
+    count = len(view.sources)
+    return "standard input" if count == 1 and view.sources[0].name == "-" else plural(count, "file")
+
+
+def _damage(view: View, damaged: list[str]) -> str:
+    """What is wrong with an input that was not read to its end: "its end is missing"."""
+    if len(view.sources) == 1:
+        return damaged[0]
+    return f"{len(damaged):,} of them {'is' if len(damaged) == 1 else 'are'} damaged or cut short"
 
 
 def plural(count: int, noun: str) -> str:

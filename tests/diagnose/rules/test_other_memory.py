@@ -184,9 +184,9 @@ class TestPinned:
         assert found("disguised_library_error", case).certainty is Certainty.POSSIBLE
 
     def test_wsl2_raises_it(self) -> None:
-        frame = ("train.py", "main", "x.pin_memory()")
-        plain = found("pinned_host_memory", case_of(BARE, frames=[frame]))
-        wsl = found("pinned_host_memory", case_of(BARE, frames=[frame], facts={"platform": "wsl2"}))
+        frames = [("train.py", "main", "x.pin_memory()"), ("host.py", "copy", "return lib.copy(x)")]
+        plain = found("pinned_host_memory", case_of(BARE, frames=frames))
+        wsl = found("pinned_host_memory", case_of(BARE, frames=frames, facts={"platform": "wsl2"}))
         assert wsl.weight > plain.weight
         assert "WSL2" in wsl.says
 

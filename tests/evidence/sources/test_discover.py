@@ -139,6 +139,6 @@ def test_unreadable_files_in_a_directory_are_named_in_a_note(tmp_path, monkeypat
     monkeypatch.setattr(Path, "open", deny)
     documents = load([tmp_path])
     assert [document.source for document in documents] == [str(tmp_path / "a.log")]
-    assert documents[0].notes == (f"passed over, because not readable: {tmp_path / 'b.log'}",)
+    assert documents[0].input_notes == (f"passed over, because not readable: {tmp_path / 'b.log'}",)
     with pytest.raises(InputError, match="Permission denied"):
         load([tmp_path / "b.log"])

@@ -143,12 +143,12 @@ def test_other_files_in_a_directory_are_passed_over_with_a_note(tmp_path):
     (tmp_path / "train.py").write_text("import a\nimport b\n\ndef main():\n    print('CUDA out of memory')\n")
     [document] = load([tmp_path])
     assert document.source.endswith("out.log")
-    assert [note.partition(":")[0] for note in document.notes] == [
+    assert [note.partition(":")[0] for note in document.input_notes] == [
         "passed over, because not text",
         "passed over, because a memory snapshot (`oomph snapshot` will read those in a later version)",
         "passed over, because source code",
     ]
-    assert document.notes[0].endswith("c.pt and 1 more")
+    assert document.input_notes[0].endswith("c.pt and 1 more")
 
 
 def test_code_that_is_named_is_read(tmp_path):
@@ -197,7 +197,7 @@ def test_two_trees_without_prefixes_leave_the_ranks_open(tmp_path):
         (place / "stderr.log").write_text(LOG)
     documents = load([tmp_path])
     assert [document.rank for document in documents] == [None, None]
-    assert documents[0].notes[0].startswith("several torchrun log trees have the same local ranks")
+    assert documents[0].input_notes[0].startswith("several torchrun log trees have the same local ranks")
 
 
 def test_closed_standard_input(monkeypatch):
@@ -216,7 +216,7 @@ def test_large_files_are_reduced_and_say_so(tmp_path):
     assert document.lines[at].number == 20_002
     assert document.gaps
     assert document.size_bytes == 2 * len(noise) + len(LOG)
-    [note] = document.notes
+    [note] = document.input_notes
     assert note.startswith("of a large input, 0.1 of 2.4 MiB were read line by line")
 
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import tracemalloc
+import zlib
 
 import pytest
 import zstandard
 
-from oomph.evidence.sources.streams import Gunzip, Transcoded, Unzstd, read_fully
+from oomph.evidence.sources.streams import CUT, DAMAGED, Gunzip, Notes, Transcoded, read_fully
+from oomph.evidence.sources.unzstd import LONG_WINDOW, Unzstd
 
 TEXT = b"".join(b"line %d of the log\n" % number for number in range(5000))
 
@@ -17,7 +20,7 @@ def compress(kind: str, data: bytes) -> bytes:
 
 
 def read(kind: str, data: bytes) -> tuple[bytes, list[str]]:
-    notes: list[str] = []
+    notes = Notes()
     reader = (Gunzip if kind == "gzip" else Unzstd)(io.BytesIO(data), notes)
     parts = []
     while part := reader.read(10_000):
@@ -50,11 +53,37 @@ class TestCompressed:
         assert text.startswith(b"good\n")
         assert "damaged" in notes[0]
 
+    @pytest.mark.parametrize("lost", [1, 5, 20])
+    def test_a_cut_stream_lacks_its_end(self, kind, lost):
+        notes = Notes()
+        reader = (Gunzip if kind == "gzip" else Unzstd)(io.BytesIO(compress(kind, TEXT)[:-lost]), notes)
+        read_fully(reader, 1 << 20)
+        assert notes.damage == CUT
+
+    def test_an_altered_check_sum_costs_no_text(self, kind):
+        # Lines without repetition, 3 MB of them: many calls of the decoder, and blocks of zstd.
+        text = b"".join(
+            hashlib.sha256(b"%d" % number).hexdigest().encode() + b"\n" for number in range(45_000)
+        )
+        if kind == "gzip":
+            data = bytearray(gzip.compress(text))
+        else:
+            data = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(text))
+        # The last byte of the CRC of gzip, which four bytes of length follow; of zstd the last of all.
+        data[-5 if kind == "gzip" else -1] ^= 0x55
+        notes = Notes()
+        reader = (Gunzip if kind == "gzip" else Unzstd)(io.BytesIO(bytes(data)), notes)
+        assert read_fully(reader, 4 << 20) == text
+        assert notes == [
+            f"the {kind} stream's check sum does not fit its text: all of it was read, but it may not be as written"
+        ]
+        assert notes.damage == DAMAGED
+
     def test_a_bomb_does_not_fill_the_memory(self, kind):
         data = compress(kind, bytes(64 << 20))
         assert len(data) < 1 << 20
         tracemalloc.start()
-        reader = (Gunzip if kind == "gzip" else Unzstd)(io.BytesIO(data), [])
+        reader = (Gunzip if kind == "gzip" else Unzstd)(io.BytesIO(data), Notes())
         total = 0
         while part := reader.read(1 << 16):
             total += len(part)
@@ -70,6 +99,26 @@ def test_padding_after_gzip_is_no_news_but_junk_is():
     text, notes = read("gzip", gzip.compress(b"a\n") + b"something else")
     assert text == b"a\n"
     assert "not gzip" in notes[0]
+
+
+@pytest.mark.parametrize("at", [-8, -1])  # the CRC, the length
+def test_an_altered_gzip_trailer_costs_no_text_however_small_it_is(at):
+    data = bytearray(gzip.compress(b"one\ntwo\n"))
+    data[at] ^= 0xFF
+    assert read("gzip", bytes(data))[0] == b"one\ntwo\n"
+
+
+def test_text_before_damage_in_the_middle_of_a_gzip_is_kept_to_the_byte():
+    # Stored blocks (level 0) hold the text itself: a broken header of the second leaves the first whole.
+    packer = zlib.compressobj(0, zlib.DEFLATED, 31)
+    head = packer.compress(TEXT[:40_000]) + packer.flush(zlib.Z_FULL_FLUSH)
+    assert read("gzip", head + b"\xff" * 50)[0] == TEXT[:40_000]
+
+
+def test_a_zstd_window_that_is_too_long_is_no_damage():
+    # Magic, a descriptor without options, window descriptor 0xA8: 2 ** (10 + 21) bytes; an empty last block.
+    text, notes = read("zstd", b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00")
+    assert (text, notes) == (b"", [LONG_WINDOW])
 
 
 def test_skippable_zstd_frames_are_skipped():

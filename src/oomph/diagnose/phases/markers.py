@@ -55,9 +55,7 @@ _FORWARD_FUNCTION = re.compile(
     r"call_unet|scaled_dot_product_attention|sdpa_attention_forward|flash_attention_forward)$"
 )
 _FORWARD_FILE = re.compile(r"torch/nn/(?:functional|modules/(?!module)\w+)\.py$|/modeling_\w+\.py$")
-_COMPILED = re.compile(
-    r"torchinductor|/triton/runtime/|cudagraph_trees\.py$|_dynamo/eval_frame\.py$|aot_autograd|_functorch/"
-)
+_COMPILED = re.compile(r"torchinductor|/triton/runtime/|cudagraph_trees\.py$|aot_autograd|_functorch/")
 
 _EVAL_FUNCTION = re.compile(
     r"_?(?:run_|do_|log_|on_|maybe_|_run_)*(?:eval|evals|evaluate|evaluation|validate|validation|valid|val|infer|"
@@ -69,9 +67,15 @@ _EVAL_FILE = re.compile(
     r"(?:^|/)(?:val|validate|validation|evaluate|eval|evaluator|evaluation|evaluation_loop|predict|prediction_loop|inference)\.py$"
 )
 
+#: Pictures that a trainer makes of its own state: a kind of evaluation, like a validation's.
+_PREVIEW = re.compile(r"_*(?:execute_)?samples?_(?:during_training|loop|images?)\w*$|_*preview(?:_\w+)?$")
+_NOT_EVAL = re.compile(r"(?:<module>|forward|_?fit(?:_\w+)?|_?train(?:_\w+)?)$")
+#: pytest's files: a function test_step in one of them is a test.
+_TEST_FILE = re.compile(r"(?:^|/)(?:tests?/|test_\w+\.py$|\w+_test\.py$)")
 _GENERATE_FUNCTION = re.compile(
-    r"(?:_?generate(?:_\w+)?|_sample|_beam_search|_greedy_search|_contrastive_search|_assisted_decoding|"
-    r"greedy_search|beam_search|_?prefill|wake_up|_?rollout(?:_\w+)?|generate_sequences)$"
+    r"(?:_?generate(?:_(?:samples?|text|sequences?|images?|batch|completions?|responses?|rollouts?|and_score\w*|"
+    r"experiences?|outputs?|one\w*|step|tokens?|predictions?|loop|fn))?|_beam_search|_greedy_search|_contrastive_search|_assisted_decoding|"
+    r"(?:\w+_)?(?:greedy|beam)_search|(?:valid|test)_search|search_step|_?prefill|wake_up|_?rollout(?:_\w+)?|generate_sequences)$"
 )
 _PIPELINE_FILE = re.compile(r"/diffusers/pipelines/")
 
@@ -85,6 +89,14 @@ _STATE_DICT_FILE = re.compile(
     r"fsdp/_state_dict_utils\.py$|distributed/_state_dict_utils\.py$|fsdp/_optim_utils\.py$"
 )
 
+#: torch.distributed.checkpoint's and FSDP's ways to put a state dict back.
+_SETS_STATE = re.compile(r"_?set_(?:model|optimizer)?_?state_dict$|(?:_?\w+_)?optim_state_dict_to_load$")
+#: A module that is made, not called: its parameters go to the device as they are made.
+_NN_FILE = re.compile(r"torch/nn/modules/\w+\.py$|torch/nn/init\.py$|/modeling_\w+\.py$")
+_BUILDS = re.compile(
+    r"__init__$|_?reset_parameters$|_?init_weights$|_?from_config$|_?resize_token_embeddings$|"
+    r"_?\w*uniform_$|_?\w*normal_$"
+)
 _LOAD_FUNCTION = re.compile(
     r"(?:from_pretrained|_load_pretrained_model|_load_state_dict_into_\w+|load_state_dict|_load_from_state_dict|"
     r"_load_from_checkpoint|_load_optimizer_and_scheduler|_cuda_deserialize|restore_location|default_restore_location|"
@@ -175,14 +187,26 @@ def _optimizer(file: str, function: str, library: bool, frame: Frame) -> Marker 
 def _save(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
     if _SERIALIZATION_FILE.search(file):
         return Marker(Phase.SAVE) if _SERIALIZATION_SAVE.match(function) else None
-    if _SAVE_FUNCTION.match(function) and not (library and "autograd" in file):
+    if (
+        _SAVE_FUNCTION.match(function)
+        and not function.endswith("_to_load")
+        and not (library and "autograd" in file)
+    ):
         return Marker(Phase.SAVE)
-    if _STATE_DICT_FILE.search(file) and "load" not in function:
+    if (
+        _STATE_DICT_FILE.search(file)
+        and "load" not in function
+        and not function.startswith(("set_", "_set_"))
+    ):
+        return Marker(Phase.SAVE)
+    if not library and _copies_state(frame):
         return Marker(Phase.SAVE)
     return None
 
 
 def _generate(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
+    if function == "_sample" and file.endswith("generation/utils.py"):
+        return Marker(Phase.GENERATE)
     if _PIPELINE_FILE.search(file) and function == "__call__":
         return Marker(Phase.GENERATE, weak=True)
     if _GENERATE_FUNCTION.match(function):
@@ -191,20 +215,32 @@ def _generate(file: str, function: str, library: bool, frame: Frame) -> Marker |
 
 
 def _evaluate(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
-    if function == "test" and library:
+    if (function == "test" and library) or (function.startswith("test") and _TEST_FILE.search(file)):
         return None
     if _EVAL_FUNCTION.match(function):
+        return Marker(Phase.EVAL, weak=not library and function.startswith(("predict", "_predict")))
+    if _PREVIEW.match(function):
         return Marker(Phase.EVAL)
-    if _EVAL_FILE.search(file) and function not in ("<module>", "forward"):
+    if _EVAL_FILE.search(file) and not _NOT_EVAL.match(function):
         return Marker(Phase.EVAL)
     return None
 
 
+def _copies_state(frame: Frame) -> bool:
+    """A copy of a state dict is made to be saved; a deep copy of a model makes a second set of weights."""
+    code = frame.span or frame.code
+    return "state_dict()" in code and ("deepcopy(" in code or "full_tensor()" in code)
+
+
 def _load(file: str, function: str, library: bool, frame: Frame) -> Marker | None:
-    if _SERIALIZATION_FILE.search(file):
+    if _SERIALIZATION_FILE.search(file) or _SETS_STATE.match(function):
+        return Marker(Phase.LOAD)
+    if _NN_FILE.search(file) and _BUILDS.match(function):
         return Marker(Phase.LOAD)
     if _MODULE_FILE.search(file) and _MODULE_MOVE.match(function):
         return Marker(Phase.LOAD)
+    if file.endswith("torch/optim/swa_utils.py") and function == "__init__":
+        return Marker(Phase.LOAD)  # AveragedModel: a second set of the weights
     if _LOAD_FUNCTION.match(function):
         return Marker(Phase.LOAD)
     if not library and _LOAD_USER.match(function):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from oomph.diagnose.lookup import Progress, last_before
 from oomph.diagnose.model import PhaseVerdict
 from oomph.diagnose.phases.walk import Decision, decide
-from oomph.evidence.model import Evidence, Fact, Failure, Frame, Position, Traceback
+from oomph.evidence.model import Evidence, Fact, Failure, Frame, Kind, Position, Traceback
 from oomph.phases import Phase
 
 #: Values of the fact `phase_line` -> phase. "train" proves only that training had begun.
@@ -18,6 +19,9 @@ _ANNOUNCED = {
     "generate": Phase.GENERATE,
     "save": Phase.SAVE,
 }
+_WEIGHTS = re.compile(
+    r"model|weight|checkpoint|ckpt|state_dict|pretrained|safetensors|torch[/\\]serialization|\.pth?\b"
+)
 _TRAINING_FRAME = re.compile(r"_?(?:train|fit|training)(?:_\w+)?$|run_epoch$|train_\w+|\w+_train$")
 _COLLECTIVE = re.compile(r"torch[/\\]distributed[/\\]distributed_c10d\.py$")
 _CLONE_WARNING = "Failed to clone() tensor"
@@ -38,6 +42,13 @@ def phase_of(
         )
     announced = _announcement(evidence, at, failure.rank if failure else None)
     decision = decide(traceback.frames) if traceback is not None else None
+    if (
+        decision is not None
+        and traceback is not None
+        and failure is not None
+        and failure.kind is Kind.HOST_OOM
+    ):
+        decision = _of_data(decision, traceback)
     if decision is not None and traceback is not None:
         if decision.phase is Phase.FORWARD and announced is not None and not _trains(traceback.frames):
             phase = _ANNOUNCED.get(announced.value)
@@ -75,6 +86,14 @@ def phase_of(
         else "no traceback of it is in the input"
     )
     return PhaseVerdict(Phase.UNKNOWN, "none", why, first_step=first_step)
+
+
+def _of_data(decision: Decision, traceback: Traceback) -> Decision:
+    """On the host, a function of the user's own called "load" reads data unless something names weights."""
+    named = decision.weak and decision.phase is Phase.LOAD
+    if not named or any(_WEIGHTS.search(f"{one.file} {one.function} {one.code}") for one in traceback.frames):
+        return decision
+    return replace(decision, phase=Phase.INIT)
 
 
 def _steps_before(evidence: Evidence, at: Position) -> bool:

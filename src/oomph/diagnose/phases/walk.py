@@ -25,7 +25,7 @@ _HOLDS_AGAINST: dict[Phase, frozenset[Phase]] = {
     Phase.EVAL: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER}),
     Phase.GENERATE: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.EVAL}),
     Phase.SAVE: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER}),
-    Phase.LOAD: frozenset({Phase.FORWARD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER}),
+    Phase.LOAD: frozenset({Phase.FORWARD, Phase.INIT, Phase.BACKWARD, Phase.OPTIMIZER, Phase.SAVE}),
     Phase.BACKWARD: frozenset({Phase.FORWARD, Phase.LOAD, Phase.INIT, Phase.EVAL, Phase.GENERATE}),
     Phase.FORWARD: frozenset({Phase.INIT, Phase.LOAD}),
     Phase.OPTIMIZER: frozenset({Phase.INIT, Phase.LOAD, Phase.SAVE}),
@@ -43,6 +43,7 @@ class Decision:
     frame: Frame
     recompute: bool = False
     by_code: bool = False
+    weak: bool = False
 
 
 def decide(frames: Sequence[Frame]) -> Decision | None:
@@ -75,7 +76,7 @@ def decide(frames: Sequence[Frame]) -> Decision | None:
 
 
 def _take(frame: Frame, marker: Marker) -> Decision:
-    return Decision(marker.phase, frame, recompute=marker.recompute)
+    return Decision(marker.phase, frame, recompute=marker.recompute, weak=marker.weak)
 
 
 def _plumbing(frame: Frame) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from oomph.diagnose.case import Case
@@ -48,6 +48,8 @@ class Rule(ABC):
     verify: ClassVar[str]
     wrong_advice: ClassVar[str]
     actions: ClassVar[tuple[str, ...]]
+    #: False for a rule that stands by itself where the sizes of the message contradict each other.
+    rests_on_sizes: ClassVar[bool] = True
 
     @abstractmethod
     def check(self, case: Case) -> Match | RuledOut | None:
@@ -55,6 +57,9 @@ class Rule(ABC):
 
     def finding(self, case: Case, match: Match) -> Finding:
         """The coded finding of a match."""
+        if self.rests_on_sizes and case.ledger.problems and match.certainty is Certainty.LIKELY:
+            says = f"{match.says} But the message's sizes contradict each other (see the notes)."
+            match = replace(match, certainty=Certainty.POSSIBLE, says=says, weight=min(match.weight, 0.4))
         return Finding(
             code=self.code,
             cause=self.cause,

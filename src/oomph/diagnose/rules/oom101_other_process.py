@@ -53,6 +53,18 @@ class OtherProcess(Rule):
     def _named(self, case: Case, held: int) -> Match:
         foreign = case.neighbours.of("foreign")
         ledger = case.ledger
+        if (
+            len(case.failure.processes) == 1
+            and ledger.reserved_bytes is None
+            and ledger.process_bytes is None
+        ):
+            return Match(
+                Certainty.POSSIBLE,
+                f"Process {foreign[0].pid} holds {format_bytes(held)}; the message is cut before this process's own "
+                "figures, so it may be this very process.",
+                weight=0.1,
+                numbers={"other_processes_bytes": held},
+            )
         who = ", ".join(
             f"process {one.pid} ({format_bytes(one.used_bytes)})" for one in foreign if one.used_bytes
         )
@@ -66,7 +78,11 @@ class OtherProcess(Rule):
         )
         if enough:
             says += f"; without it the {format_bytes(request)} request would have fitted"
-        likely = enough and large
+        rest = ledger.other_processes_bytes
+        fits = rest is None or held <= rest + ledger.slack_bytes.get("other_processes_bytes", 0) + GIB
+        if not fits:
+            says += f"; but this process and free memory leave {format_bytes(rest or 0)} for others: both cannot be"
+        likely = enough and large and fits
         return Match(
             Certainty.LIKELY if likely else Certainty.POSSIBLE,
             says + ".",

@@ -12,6 +12,9 @@ from oomph.units import format_bytes
 _KINDS = (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE)
 _FORMATS_WITHOUT_NUMBERS = ("F0_thc", "none_frame_only", "bare_allocator")
 
+#: Halving the batch a few times does not bridge this factor.
+FAR_TOO_LARGE = 8
+
 
 class Activations(Rule):
     """See the class attributes: they are the rule's documentation."""
@@ -46,6 +49,16 @@ class Activations(Rule):
         ledger = case.ledger
         request = case.request_bytes
         numbers = {"request_bytes": request} if request else {}
+        if request and ledger.capacity_bytes and request > FAR_TOO_LARGE * ledger.capacity_bytes:
+            return Match(
+                Certainty.POSSIBLE,
+                f"One request of {format_bytes(request)} is {request // ledger.capacity_bytes:,} times the card: no "
+                "batch size explains that. Look at the shape that the last frame makes: a wrong dimension, or scores "
+                "of every position against every other at a very long sequence.",
+                weight=0.5,
+                numbers=numbers,
+                actions=("shorter-sequence", "checkpointing"),
+            )
         if request and ledger.capacity_bytes and request > ledger.capacity_bytes:
             return Match(
                 Certainty.LIKELY,

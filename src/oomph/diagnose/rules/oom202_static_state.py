@@ -31,6 +31,7 @@ class _Estimate:
 class StaticState(Rule):
     """See the class attributes: they are the rule's documentation."""
 
+    rests_on_sizes = False
     code = "OOM202"
     cause = "static_state_too_big"
     name = "weights-and-states-do-not-fit"
@@ -93,11 +94,12 @@ class StaticState(Rule):
         size = count * width
         text = f"{count / 1e9:.2f} B parameters x {width:g} bytes"
         full = trained >= 0.5 * count
-        if full and case.phase_verdict.first_step is not False:
-            size += trained * (width + 2 * max(4.0, width))
-            text += f" + gradients + two Adam states = {format_bytes(int(size))}"
-        else:
-            text += f" = {format_bytes(int(size))}"
+        trains = case.phase not in (Phase.EVAL, Phase.GENERATE)
+        if full and trains and case.phase_verdict.first_step is not False:
+            states, words = _states(case, width)
+            size += trained * (width + states)
+            text += f" + gradients{words}"
+        text += f" = {format_bytes(int(size))}"
         return _Estimate(int(size), text, quotes)
 
     def _by_arithmetic(self, case: Case, estimate: _Estimate | None) -> Match | None:
@@ -110,7 +112,12 @@ class StaticState(Rule):
             return None
         return Match(
             Certainty.LIKELY,
-            f"{estimate.text}, on a card of {format_bytes(capacity)}: it cannot fit at any batch size.",
+            f"{estimate.text}, on a card of {format_bytes(capacity)}: "
+            + (
+                "it cannot fit at any batch size."
+                if estimate.size_bytes >= capacity
+                else "no room is left for activations."
+            ),
             weight=0.9,
             numbers={"static_bytes": estimate.size_bytes, "capacity_bytes": capacity},
             evidence=(*estimate.quotes, case.failure.quote),
@@ -143,10 +150,15 @@ class StaticState(Rule):
             or ledger.allocated_bytes <= ledger.capacity_bytes
         ):
             return None
+        windows = case.platform in ("windows", "wsl2") or any("\\" in frame.file for frame in case.frames)
         return Match(
-            Certainty.LIKELY,
+            Certainty.LIKELY if windows else Certainty.POSSIBLE,
             f"PyTorch holds {format_bytes(ledger.allocated_bytes)} on a card of {format_bytes(ledger.capacity_bytes)}: "
-            "Windows had moved part of it to shared system memory long before this request.",
+            + (
+                "Windows had moved part of it to shared system memory long before this request."
+                if windows
+                else "only Windows does that, by moving a part to system memory; elsewhere such sizes are damaged."
+            ),
             weight=0.35,
             numbers={"allocated_bytes": ledger.allocated_bytes},
         )
@@ -170,3 +182,23 @@ class StaticState(Rule):
                 weight=0.3 if first else 0.1,
             )
         return None
+
+
+def _states(case: Case, width: float) -> tuple[float, str]:
+    """Bytes of optimizer state per trained parameter, and the words for it; 0 where the optimizer is not known.
+
+    PyTorch's Adam keeps its two states in the parameter's own dtype; DeepSpeed keeps an fp32 copy and fp32 states;
+    bitsandbytes' 8-bit states take one byte each; Adafactor's factored ones and plain SGD's are next to nothing.
+    """
+    fact = case.fact("optimizer")
+    name = fact.value.lower() if fact is not None else ""
+    default = ""
+    if fact is None and any(one.value == "transformers" for one in case.evidence.facts_named("framework")):
+        name, default = "adamw", ", the Trainer's default"
+    if "adam" not in name:
+        return 0.0, ""
+    if "8bit" in name or "8-bit" in name:
+        return 2.0, " + two 8-bit Adam states"
+    if case.fact("zero_stage") is not None and width < 4:
+        return 12.0, " + an fp32 copy and two fp32 Adam states"
+    return 2 * width, f" + two Adam states{default}"

@@ -7,14 +7,18 @@ import re
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
 from oomph.diagnose.rules.base import Match, Rule
-from oomph.evidence.model import Kind
+from oomph.evidence.model import Frame, Kind
 from oomph.phases import Phase
 from oomph.units import MIB, format_bytes
 
 _LOSS = re.compile(
     r"cross_entropy|CrossEntropy|log_softmax|logsumexp|nll_loss|CausalLMLoss|lm_head|logits\.float\(\)|logits\.to\(|"
     r"\.logits\b|vocab_parallel|entropy_from_logits|selective_log_softmax|gather_log_probs|logprobs_from_logits|"
-    r"log_probs_from_logits|_get_per_token_logps|logits\s*=\s*logits"
+    r"log_probs_from_logits|softmax\(\w*logits|_get_per_token_logps|logits\s*=\s*logits"
+)
+#: Losses that never make the whole logits.
+_FUSED = re.compile(
+    r"fused_linear|liger|cut_cross_entropy|linear_cross_entropy|chunked_(?:cross_entropy|loss)", re.IGNORECASE
 )
 _LOSS_SAID = re.compile(r"cross.?entropy|logits|lm_head", re.IGNORECASE)
 _TOKENS_SAID = re.compile(
@@ -64,13 +68,21 @@ class LogitsLoss(Rule):
 
     def _by_frame(self, case: Case) -> Match | None:
         """The last frame, or the last two when the last is a library's: the loss encloses nothing else."""
-        last = case.last_frame
-        if last is None or not _LOSS.search(f"{last.function} {last.span or last.code}"):
+        last = self._of_loss(case)
+        if last is None:
             return None
         code = last.span or last.code
         if not last.span and re.search(r"cross_entropy\([^()]*\w+\(", code) and ";" in code:
             return None
         request = case.request_bytes
+        if case.frame_matching(_FUSED, innermost=6) is not None:
+            return Match(
+                Certainty.POSSIBLE,
+                f"The request was made inside a fused loss (`{code[:80]}`), which does not keep the logits; what it "
+                "needs besides (the gradient of the output layer) did not fit.",
+                weight=0.7,
+                numbers={"request_bytes": request} if request else {},
+            )
         exact = self._exact(case)
         says = f"The request was made by the loss on the logits (`{code[:80]}`)"
         if request:
@@ -81,6 +93,15 @@ class LogitsLoss(Rule):
             weight=0.75 if exact is None else 0.85,
             numbers={"request_bytes": request} if request else {},
         )
+
+    def _of_loss(self, case: Case) -> Frame | None:
+        last = case.last_frame
+        if last is None or _LOSS.search(f"{last.function} {last.span or last.code}"):
+            return last
+        caller = case.frames[-2] if len(case.frames) > 1 else None
+        if caller is None or not last.file.replace("\\", "/").endswith("torch/nn/functional.py"):
+            return None
+        return caller if _LOSS.search(f"{caller.function} {caller.span or caller.code}") else None
 
     def _exact(self, case: Case) -> str | None:
         """tokens x vocabulary x width, when it is the request to within a segment."""

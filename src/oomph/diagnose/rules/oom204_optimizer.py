@@ -39,7 +39,8 @@ class OptimizerMemory(Rule):
     actions = ("shard-optimizer", "eight-bit-optimizer", "foreach-off")
 
     def check(self, case: Case) -> Match | RuledOut | None:
-        if case.kind is not Kind.DEVICE_OOM or case.phase is not Phase.OPTIMIZER:
+        without_sizes = case.failure.format in ("F0_thc", "bare_allocator")
+        if (case.kind is not Kind.DEVICE_OOM and not without_sizes) or case.phase is not Phase.OPTIMIZER:
             return None
         request = case.request_bytes
         numbers = {"request_bytes": request} if request else {}

@@ -54,7 +54,7 @@ class EvalGeneration(Rule):
         actions: tuple[str, ...] = self.actions
         says = f"Memory ran out in {what}{asked}, not in a training step."
         if case.phase is Phase.GENERATE:
-            actions = ("generate-shorter", "eval-batch", "no-grad-eval")
+            actions = ("eval-batch", "generate-shorter", "no-grad-eval")
         if case.frame_matching(_SECOND_MODEL, innermost=4) is not None:
             says = f"Evaluation loads a second model onto the GPU{asked} beside the one that trains."
             actions = ("no-grad-eval", "eval-batch")

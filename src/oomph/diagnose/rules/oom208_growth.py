@@ -14,6 +14,8 @@ from oomph.units import format_bytes
 
 #: Fewer figures do not make a trend.
 MIN_SAMPLES = 6
+#: So many are a suspicion when they at least double.
+FEW_SAMPLES = 4
 #: Growth over the series that warm-up and fragmentation do not explain (docs/decisions/0004).
 MIN_GROWTH = 0.25
 
@@ -44,7 +46,7 @@ class GrowthOverSteps(Rule):
             return None
         series = self._series(case)
         if len(series) < MIN_SAMPLES:
-            return None
+            return self._few(case, series)
         first, last = series[0].value.bytes, series[-1].value.bytes
         if first <= 0:
             return None
@@ -57,12 +59,31 @@ class GrowthOverSteps(Rule):
                 "readings, no steady growth",
             )
         evaluating = case.phase in (Phase.EVAL, Phase.GENERATE)
+        peaks = series[0].what.startswith("max_") and not _even(series)
         return Match(
-            Certainty.POSSIBLE if evaluating else Certainty.LIKELY,
+            Certainty.POSSIBLE if evaluating or peaks else Certainty.LIKELY,
             f"What is allocated grew from {format_bytes(first)} to {format_bytes(last)} over {len(series)} readings, "
             "and was still growing: something keeps tensors of earlier steps.",
             weight=0.9,
             numbers={"first_bytes": first, "last_bytes": last, "readings": len(series)},
+            evidence=(series[0].quote, series[-1].quote),
+        )
+
+    def _few(self, case: Case, series: Sequence[MemorySample]) -> Match | None:
+        """Few readings are a suspicion where each is higher and the last is near what is allocated at the failure."""
+        allocated = case.ledger.allocated_bytes
+        if len(series) < FEW_SAMPLES or not allocated:
+            return None
+        values = [one.value.bytes for one in series]
+        rises = all(after > before for before, after in pairwise(values))
+        if not rises or values[-1] < 2 * values[0] or values[-1] < allocated // 2:
+            return None
+        return Match(
+            Certainty.POSSIBLE,
+            f"Each of the {len(values)} figures that the job printed is higher than the one before, from "
+            f"{format_bytes(values[0])} to {format_bytes(values[-1])}: what is kept grows with the steps.",
+            weight=0.9,
+            numbers={"first_bytes": values[0], "last_bytes": values[-1], "readings": len(values)},
             evidence=(series[0].quote, series[-1].quote),
         )
 
@@ -92,4 +113,12 @@ def _late_growth(series: Sequence[MemorySample]) -> bool:
     third = max(2, len(series) // 3)
     early = series[0].value.bytes
     late_start, end = series[-third].value.bytes, series[-1].value.bytes
-    return end - late_start >= 0.15 * (end - early)
+    even = (third - 1) / (len(series) - 1)
+    return end - late_start >= 0.5 * even * (end - early)
+
+
+def _even(series: Sequence[MemorySample]) -> bool:
+    """True when every step adds about as much: a running maximum also rises by a longer batch now and then."""
+    steps = sorted(after.value.bytes - before.value.bytes for before, after in pairwise(series))
+    middle = steps[len(steps) // 2]
+    return middle > 0 and steps[0] >= middle // 2 and steps[-1] <= 2 * middle

@@ -49,13 +49,10 @@ class Fragmentation(Rule):
             return None
         ledger = case.ledger
         cached, request, ratio = ledger.cached_bytes, case.request_bytes, ledger.cached_ratio
-        if cached is None or request is None or ratio is None:
+        if cached is None or not request or ratio is None:
             return None
         if cached < HOLDS * request:
-            return RuledOut(
-                self.cause,
-                f"all {format_bytes(cached)} cached could not hold {format_bytes(request)}",
-            )
+            return self._with_free(case, cached, request, ratio)
         numbers = {"cached_bytes": cached, "request_bytes": request}
         says = (
             f"{format_bytes(cached)} were reserved and unused ({ratio:.0%} of what is reserved), more than the "
@@ -78,11 +75,26 @@ class Fragmentation(Rule):
                 numbers=numbers,
             )
         if ratio >= LIKELY_RATIO:
-            return Match(Certainty.LIKELY, says + ".", weight=0.62 + 0.35 * min(1.0, ratio), numbers=numbers)
+            return Match(Certainty.LIKELY, says + ".", weight=0.66 + 0.34 * min(1.0, ratio), numbers=numbers)
         return Match(
             Certainty.POSSIBLE,
             says + "; but a cache of this share is ordinary.",
             weight=0.2 + ratio,
             numbers=numbers,
             actions=("micro-batch", "checkpointing", "expandable-segments"),
+        )
+
+    def _with_free(self, case: Case, cached: int, request: int, ratio: float) -> Match | RuledOut:
+        """The cache alone could not hold it; the cache and what is free might, were it in one piece."""
+        free = case.ledger.free_bytes or 0
+        if ratio < LIKELY_RATIO or cached + free < request or case.expandable_segments:
+            return RuledOut(
+                self.cause, f"all {format_bytes(cached)} cached could not hold {format_bytes(request)}"
+            )
+        return Match(
+            Certainty.POSSIBLE,
+            f"{format_bytes(cached)} cached ({ratio:.0%} of what is reserved) and {format_bytes(free)} free would "
+            f"together hold the {format_bytes(request)} that were asked for; neither does alone.",
+            weight=0.5,
+            numbers={"cached_bytes": cached, "free_bytes": free, "request_bytes": request},
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.rules.base import Match, Rule
+from oomph.diagnose.senders import other_sender
 from oomph.evidence.model import Kind, MemorySample, Position, Quote
 from oomph.units import MIB, TIB, format_bytes, parse_size
 
@@ -17,9 +18,9 @@ _ABSURD = 64 * TIB
 _FULL_PERCENT = 90
 #: A use that grew by half over the log is growing, not fluctuating.
 _GROWTH = 1.5
-_OTHER_SENDER = re.compile(
-    r"DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)|\*\*\* (?:JOB|STEP) \S{1,40} ON \S{1,80} CANCELLED|\bscancel\b|"
-    r"\b[Pp]reempt(?:ed|ion)\b|\bEvicted\b|DeadlineExceeded|[Ss]pot (?:instance )?(?:interruption|termination)"
+#: What the kernel calls the processes of a training job.
+_OURS = re.compile(
+    r"python|pt_|torch|train|ray|deepspeed|accelerate|jupyter|ipykernel|dask|nccl|mpi", re.IGNORECASE
 )
 
 
@@ -80,6 +81,14 @@ class HostRam(Rule):
         request = case.request_bytes
         numbers = {"requested_bytes": request} if request else {}
         sender = case.failure.detail.get("sender", "")
+        victim = case.failure.detail.get("victim", "")
+        if victim and not _OURS.search(victim):
+            return Match(
+                Certainty.POSSIBLE,
+                f"Host memory ran out on this machine: {sender} killed {victim} for it. Whether the job suffered is "
+                "not in the log.",
+                weight=0.3,
+            )
         if request and request >= _ABSURD:
             says = (
                 f"An allocation of {format_bytes(request)} in host memory was refused. No machine has that "
@@ -118,7 +127,7 @@ class HostRam(Rule):
                 "likely sender."
             )
             return Match(Certainty.LIKELY, says, 0.6, sign.numbers, (case.failure.quote, sign.quote))
-        other = case.text_anywhere(_OTHER_SENDER)
+        other = other_sender(case.evidence, case.group.start)
         if other is not None:
             says = f"{told}. The log names another sender than a lack of host memory: {other.text[:100]}"
             return Match(Certainty.POSSIBLE, says, 0.15, evidence=(case.failure.quote, other))

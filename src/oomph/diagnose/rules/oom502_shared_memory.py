@@ -45,6 +45,8 @@ class SharedMemory(Rule):
         """Certain where the text names shared memory, likely for a bus error alone."""
         if case.kind is not Kind.SHM:
             return None
+        if case.failure.format == "S2_bus_error":
+            return self._bus_error(case)
         near = _near(case)
         if any(_FILES.search(quote.text) for quote in near):
             says = (
@@ -62,6 +64,19 @@ class SharedMemory(Rule):
             return Match(Certainty.CERTAIN, says, 0.8, evidence=evidence)
         says = "A data-loader worker died of a bus error, which is what a full /dev/shm looks like to it."
         return Match(Certainty.LIKELY, says, 0.7)
+
+    def _bus_error(self, case: Case) -> Match:
+        """SIGBUS as a launcher or a shell reports it."""
+        if "alone" in case.failure.detail:
+            return Match(
+                Certainty.POSSIBLE,
+                "A process died of a bus error (SIGBUS). A full /dev/shm does that to data-loader workers and to "
+                "NCCL; so do a memory-mapped file that was cut short and a full disk. This log does not say which.",
+                weight=0.6,
+            )
+        return Match(
+            Certainty.LIKELY, "A process died of a bus error (SIGBUS), and /dev/shm was full.", weight=0.75
+        )
 
 
 def _near(case: Case) -> list[Quote]:

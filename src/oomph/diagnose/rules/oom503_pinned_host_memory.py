@@ -11,7 +11,8 @@ from oomph.evidence.model import Kind, Quote
 
 _NOT_HERE = frozenset({"F0_thc", "none_frame_only", "V2_vllm_cumem"})
 _PINS = re.compile(
-    r"pin_memory|pinned_(?:memory|buffer|tensor)|cudaHostAlloc|CachingHostAllocator|cudaHostRegister|HostAlloc\b",
+    r"pin_memory|_activation_offloading\.py \w{0,20}pack|"
+    r"pinned_(?:memory|buffer|tensor)|cudaHostAlloc|CachingHostAllocator|cudaHostRegister|HostAlloc\b",
     re.IGNORECASE,
 )
 _TEXT_PINS = re.compile(r"CachingHostAllocator|cudaHostAlloc|cudaHostRegister|in pin memory thread")
@@ -71,7 +72,8 @@ class PinnedHostMemory(Rule):
                 f"(`{(frame.span or frame.code or frame.function).strip()[:100]}`): RAM that the GPU may "
                 f"read, not memory of the card.{where}"
             )
-            return Match(Certainty.LIKELY, says, 0.8 if wsl else 0.7)
+            direct = frame is case.last_frame
+            return Match(Certainty.LIKELY, says, (0.85 if direct else 0.7) + (0.1 if wsl else 0.0))
         named = _named_near(case)
         if named is not None:
             says = f"The text next to the error names an allocation of pinned host memory.{where}"

@@ -35,10 +35,16 @@ _SAMPLES = re.compile(
 _EPOCH_STEP = re.compile(
     r"\bepoch:?\s{0,2}\[?\d{1,6}\]?,? (?:it|iter|step|batch):? (\d{1,12})\b", re.IGNORECASE
 )
-_EPOCH_END = re.compile(r"\bepoch:? \d{1,6} (?:finished|done|ended|completed?)\b", re.IGNORECASE)
+#: An epoch's summary with a figure; Chinese and Japanese epochs; a finished trial of a study (Optuna).
+_UNNUMBERED = (
+    re.compile(r"\bepoch:? \d{1,6} (?:finished|done|ended|completed?)\b", re.IGNORECASE),
+    re.compile(r"^\W{0,4}epoch[ :]{0,2}\d{1,6}(?:/\d{1,6})?[ :,|-]{1,4}\w[^\n]{0,60}?\d\.\d", re.IGNORECASE),
+    re.compile(r"(?:第 {0,2}\d{1,6} {0,2}轮|エポック {0,2}\d{1,6}).{0,40}?(?:损失|損失|loss).{0,4}\d"),
+    re.compile(r"\bTrial \d{1,6} finished with value"),
+)
 _TABLE = re.compile(r"^(\d{1,9})\s+\(\d{1,3}\.\d{1,4}%\)\s+[\d.]{1,12} (?:ms|s)\b")  # nerfstudio
 _EPOCH = re.compile(r"\bepoch\b|['\"]loss['\"]")
-_TOTAL_STEPS = re.compile(r"Total (?:optimization )?steps = ([\d,]{1,16})")
+_TOTAL_STEPS = re.compile(r"Total (?:optimization )?steps = (\d[\d,]{0,15})")
 
 
 @dataclass
@@ -113,7 +119,7 @@ def _of_line(text: str, stream: _Stream) -> str | None:
     match = _EPOCH_STEP.search(text) or _TABLE.match(text)
     if match:
         return str(int(match[1]))
-    return "" if _EPOCH_END.search(text) else None
+    return "" if any(pattern.search(text) for pattern in _UNNUMBERED) else None
 
 
 def _is_summary(low: str) -> bool:
@@ -189,6 +195,9 @@ PRINTER = Printer(
         "validat",
         "predicti",
         "%)",
+        "finished with value",
+        "损失",
+        "損失",
     ),
     _read,
 )

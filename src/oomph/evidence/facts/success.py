@@ -16,6 +16,7 @@ _DONE = re.compile(
     r"`Trainer\.fit` stopped: `max_(?:epochs|steps)=\d{1,12}` reached|"
     r"\{['\"]train_runtime['\"]: |^\W{0,4}\s*train_runtime\s+=\s|"
     r"(?:^|[\s:|])[Dd]one, \d{1,12} (?:steps|epochs|iterations)\b|"
+    r"训练(?:已)?(?:结束|完成)|(?:学習|訓練)(?:が)?(?:完了|終了)|"
     r"\bSaved (?:the )?final model to \S|\bfinal model saved\b|"
     r"\bjob (?:has )?(?:finished|completed|succeeded) (?:successfully|ok)\b|\bRay job \S{0,80} succeeded",
     re.IGNORECASE,
@@ -49,6 +50,9 @@ def _read(document: Document, indices: Sequence[int]) -> Iterable[Fact]:
 PRINTER = Printer(
     (
         "training",
+        "训练",
+        "学習",
+        "訓練",
         "exit code",
         "exit status",
         "exited with",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from oomph.evidence.facts.scan import Scanner
 from oomph.evidence.launchers import (
     accelerate,
+    composer,
     deepspeed,
     kernel,
     mpi,
@@ -24,6 +25,7 @@ _SCANNER = Scanner(
         torchelastic.PRINTER,
         deepspeed.PRINTER,
         accelerate.PRINTER,
+        composer.PRINTER,
         slurm.PRINTER,
         mpi.PRINTER,
         spawn.PRINTER,

@@ -6,7 +6,7 @@ import html
 import re
 
 #: CSI and OSC sequences and two-byte escapes (ECMA-48).
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]?")
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\](?:[^\x07\x1b]*(?:\x07|\x1b\\))?|\x1b[@-_]?")
 #: Colour codes whose escape character was lost or spelled out on the way ("[31m", "\x1b[31m", "^[[31m").
 _SPELLED_ANSI = re.compile(r"(?:\\x1b|\\u001[bB]|\\033|\\e|\^\[|␛)?\[(?:[0-9]{1,3}(?:;[0-9]{1,3}){0,6})?m")
 _SPELLED_HINT = re.compile(r"\[(?:0|3[0-9]|39|1;3[0-9]|38;5;[0-9]{1,3})m")
@@ -17,6 +17,9 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _QUOTE = re.compile(r"\s{0,3}(?:>(?!>) ?){1,4}")
+#: No table's columns are further apart; patterns that skip white space need not cross a desert of it.
+_WIDEST = 200
+_WIDE = re.compile(rf"(?<!\s)\s{{{_WIDEST + 1},}}")
 
 
 def strip_ansi(text: str, *, spelled: bool = False) -> str:
@@ -38,6 +41,11 @@ def strip_controls(text: str) -> str:
     if not text.isprintable():
         text = _CONTROL.sub("", text).replace("\ufeff", "")
     return text
+
+
+def narrow(text: str) -> str:
+    """`text` with no run of white space longer than 200 characters."""
+    return _WIDE.sub(" " * _WIDEST, text) if len(text) > _WIDEST else text
 
 
 def strip_markup(text: str) -> str:

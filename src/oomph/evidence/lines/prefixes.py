@@ -11,16 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.evidence.lines.clock import parse_clock
+from oomph.evidence.lines.writers import counts_up, writer_of
 
 _RANK = re.compile(r"\[rank ?(\d{1,6})\]: ?")
 _TORCHRUN_TEE = re.compile(r"\[([A-Za-z_][\w-]{0,40}?)(\d{1,5})\]: ?")
-_MPI = re.compile(r"\[\d+,(\d{1,6})\]<std(?:out|err)>: ?")
+_MPI = re.compile(r"\[\d+,(?:mpirank:)?(\d{1,6})(?:,[\w.-]{1,60})?\]<std(?:out|err)>: ?")
 _RAY = re.compile(r"\(([A-Za-z_][\w.\-:]{0,80}?)?,? ?pid=(\d{1,10})(?:, ip=[\w.:]{1,60})?\) ?")
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d)) std(?:out|err) [FP] ?")
-_ISO = re.compile(r"(\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3,9}Z) ")
+_ISO = re.compile(r"(\d{4}-\d\d-\d\dT[\d:]{8}(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ")
 _POD = re.compile(r"\[(pod/[\w./-]{1,200})\] ?")
 _COMPOSE = re.compile(r"([A-Za-z][\w.-]{0,60}-\d{1,4}) +\| ?")
-_SRUN = re.compile(r" {0,4}(\d{1,5}): ?")
+_SRUN = re.compile(r" {0,4}(\d{1,5}):(?!\d\d:\d\d) ?")
+#: What `cat -n` and `grep -n` write before a line.
+_NUMBER = re.compile(r" {0,6}(\d{1,9})(?:\t|[:-] ?)")
+_NUMBERED = re.compile(r" {0,6}\d{1,9}(?:\t|:) ?")
+_DIFF_FRAME = re.compile(r'\+ {2}File "')
 _HEADER = "Traceback (most recent call last)"
 #: Every line is held against every learned prefix; a job has a few kinds of writers, whatever its number of ranks.
 _MOST_LEARNED = 32
@@ -34,6 +39,7 @@ class Prefixes:
 
     srun: bool = False
     learned: tuple[re.Pattern[str], ...] = ()
+    numbered: bool = False
 
 
 @dataclass
@@ -52,6 +58,7 @@ def learn(lines: Sequence[str]) -> Prefixes:
     patterns: dict[str, re.Pattern[str]] = {}
     numbered = 0
     filled = 0
+    counted = False
     for index, text in enumerate(lines):
         if text and index < 4000:
             filled += 1
@@ -61,6 +68,12 @@ def learn(lines: Sequence[str]) -> Prefixes:
         if at <= 0 or at > 200:
             continue
         prefix = text[:at]
+        if _NUMBERED.fullmatch(prefix) and counts_up(_numbers(lines[index : index + 8])):
+            counted = True
+            continue
+        if prefix == "+" and index + 1 < len(lines) and _DIFF_FRAME.match(lines[index + 1]):
+            patterns["+"] = re.compile(r"\+")
+            continue
         rest = strip_fixed(prefix).text if prefix.strip() else ""
         head = rest.rstrip(" ╭─+-┌") if rest.strip() else ""
         if not head:
@@ -70,12 +83,27 @@ def learn(lines: Sequence[str]) -> Prefixes:
             continue
         if len(patterns) >= _MOST_LEARNED:
             continue
-        pattern = _generalise(head)
-        if pattern.pattern not in patterns and _confirms(lines, index, pattern):
-            patterns[pattern.pattern] = pattern
+        for candidate in (head, prefix.rstrip()):  # a rich box's border is no prefix, a logger's last dash is
+            pattern = _generalise(candidate)
+            if pattern.pattern in patterns:
+                break
+            if _confirms(lines, index, pattern):
+                patterns[pattern.pattern] = pattern
+                break
     if filled >= 4 and numbered >= 0.6 * filled:
         srun = True
-    return Prefixes(srun=srun, learned=tuple(patterns.values()))
+    return Prefixes(srun=srun and not counted, learned=tuple(patterns.values()), numbered=counted)
+
+
+def _numbers(lines: Sequence[str]) -> list[int]:
+    """The numbers at the beginning of consecutive lines, up to the first line without one."""
+    found: list[int] = []
+    for text in lines:
+        match = _NUMBER.match(text)
+        if match is None:
+            break
+        found.append(int(match[1]))
+    return found
 
 
 def _confirms(lines: Sequence[str], index: int, pattern: re.Pattern[str]) -> bool:
@@ -120,6 +148,8 @@ def strip_fixed(text: str) -> Stripped:
 def strip(text: str, prefixes: Prefixes) -> Stripped:
     """The line without any known prefix, with the writer's stream, rank and time."""
     out = Stripped(text)
+    if prefixes.numbered and (match := _NUMBER.match(text)) is not None:
+        out.text = text[match.end() :]
     for _ in range(3):
         before = out.text
         if prefixes.srun:
@@ -131,7 +161,10 @@ def strip(text: str, prefixes: Prefixes) -> Stripped:
         for pattern in prefixes.learned:
             match = pattern.match(out.text)
             if match:
-                out.stream = out.stream or match[0].strip()
+                out.stream = out.stream or writer_of(match[0])
+                named = _INLINE_RANK.search(match[0])  # "gpu-b11: [rank3]: "
+                if named:
+                    out.rank = int(named[1] or named[2] or named[3])
                 out.text = out.text[match.end() :]
                 break
         fixed = strip_fixed(out.text)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
 from oomph.evidence.messages import (
     allocator,
     async_allocator,
     bare,
+    foreign,
     host,
     killed,
     libraries,
     mps,
     nccl,
     others,
+    schedulers,
     translated,
 )
 from oomph.evidence.messages.compact import stream_texts
@@ -25,18 +31,52 @@ FAMILIES = (
     mps.parse,
     libraries.parse,
     nccl.parse,
+    foreign.parse,
     host.parse,
+    schedulers.parse,
     killed.parse,
     others.parse,
     translated.parse,
 )
 
 
-def parse(document: Document) -> list[Failure]:
-    """All failure texts of one document, in the order of its lines. Never raises on any text."""
-    found: list[tuple[Position, int, Position, Failure]] = []
+#: So many failure texts of one document are kept: the first and the last ones.
+MOST = 10_000
+
+_Found = tuple[Position, int, Position, Failure]
+
+
+def parse(document: Document, *, limit: int = MOST) -> list[Failure]:
+    """The failure texts of one document, in the order of its lines. Never raises on any text.
+
+    Of more than `limit` the first and the last are returned, and the document's notes say how many are left out.
+    """
+    found: list[_Found] = []
+    left_out = 0
     for stream in stream_texts(document):
         for family in FAMILIES:
-            found.extend((one.position, stream.column(one), one.end, one) for one in family(stream))
-    found.sort(key=lambda item: item[:3])
+            placed = ((one.position, stream.column(one), one.end, one) for one in family(stream))
+            kept, more = _ends(placed, limit)
+            found += kept
+            left_out += more
+    found.sort(key=_order)
+    found, more = _ends(found, limit)
+    if left_out + more:
+        document.notes += (f"{left_out + more} more failure texts were counted but not read",)
     return [item[3] for item in found]
+
+
+def _order(item: _Found) -> tuple[Position, int, Position]:
+    return item[:3]
+
+
+def _ends(items: Iterable[_Found], limit: int) -> tuple[list[_Found], int]:
+    """The first and the last of `items`, at most `limit`, and how many stood between them."""
+    rest = iter(items)
+    first = list(islice(rest, limit - limit // 2))
+    last: deque[_Found] = deque(maxlen=limit // 2)
+    count = 0
+    for item in rest:
+        count += 1
+        last.append(item)
+    return [*first, *last], count - len(last)

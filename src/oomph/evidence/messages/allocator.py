@@ -21,6 +21,8 @@ _LONGEST = 2400
 _HINT = 420
 _VENDOR = re.compile(r"(CUDA|HIP|XPU|NPU|MUSA|MLU|GCU|HPU|SDAA|PPU)outofmemory\.?$")
 _REQUEST = re.compile(_TRIED + SIZE)
+#: A request that is no size: negative, not a number, or longer than any size.
+_NO_SIZE = re.compile(_TRIED + r"(?=-\d|nan|inf|\d{17})[-\w.,]{1,5000}?(?:bytes|[KMGT]i?B)(?=\.?G|\(|\.|$)")
 _ON_RANK = re.compile(r"onrank(\d{1,6})\.")
 _NEXT = re.compile(r"outofmemory|Traceback\(most|" + _TRIED)
 
@@ -28,7 +30,7 @@ _NEXT = re.compile(r"outofmemory|Traceback\(most|" + _TRIED)
 def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures of every allocator message with a readable request."""
     for at in stream.find_all(_TRIED):
-        match = _REQUEST.match(stream.text, at)
+        match = _REQUEST.match(stream.text, at) or _NO_SIZE.match(stream.text, at)
         if match is None:
             continue
         failure = _read(stream, at, match)
@@ -42,12 +44,14 @@ def _read(stream: StreamText, at: int, request: re.Match[str]) -> Failure | None
     if named is None and "MPSbackend" in text[max(0, at - 160) : at]:
         return None
     start = at - len(named[0]) if named else at
-    following = _NEXT.search(text, request.end(), at + _LONGEST)
-    limit = following.start() if following else min(len(text), at + _LONGEST)
+    following = _NEXT.search(text, request.end(), request.end() + _LONGEST)
+    limit = following.start() if following else min(len(text), request.end() + _LONGEST)
     reading = read_clauses(text, request.end(), limit, stream.line_end(at))
-    requested = size_of(request)
+    requested = size_of(request) if request.re is _REQUEST else None
     if requested is not None:
         reading.numbers["requested_bytes"] = requested
+    if requested is None or not requested.bytes:
+        reading.artefacts.append("damaged_size")  # the allocator is never asked for nothing, or for less
     if named is None and len(reading.numbers) < 3:
         return None
     before = stream.before(start)

@@ -26,7 +26,7 @@ _CLAUSES = {
 
 def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures of the asynchronous allocator."""
-    for match in _CUT.finditer(stream.text):
+    for match in stream.matches(_CUT, "Allocationondevice"):
         if stream.line_end(match.start()) == match.end():
             yield stream.failure(
                 "A1_cudaMallocAsync",
@@ -37,7 +37,7 @@ def parse(stream: StreamText) -> Iterable[Failure]:
                 truncated=True,
                 detail={"backend": "cudaMallocAsync"},
             )
-    for match in _HEAD.finditer(stream.text):
+    for match in stream.matches(_HEAD, "Allocationondevice"):
         following = _HEAD.search(stream.text, match.end())
         end = min(following.start() if following else len(stream.text), match.end() + 700)
         body = stream.text[match.start() : end].replace("\\n", "")

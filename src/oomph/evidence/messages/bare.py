@@ -17,7 +17,9 @@ _ONE_EB = re.compile(r"(?:CUDA|HIP|XPU)outofmemory\.Triedtoallocatemorethan1EBme
 _PREEMPTIVE = re.compile(
     r"(CUDA|HIP|XPU)outofmemory\.Allocationwaspreemptivelyrejected.{0,200}?Requestedsize:" + SIZE
 )
-_DRIVER_CALL = re.compile(r"(CUDA|HIP)error:outofmemory|cudaErrorMemoryAllocation|hipErrorOutOfMemory")
+_DRIVER_CALL = re.compile(
+    r"(CUDA|HIP)error:outofmemory(?!occurred|errors?\b|\(?[sx]?\d{1,6}times)|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
+)
 #: What may stand before a driver error that is logged rather than raised: nothing, or a log record's head.
 _OPENS = re.compile(r"^$|[:\]>|]$")
 _DRIVER = re.compile(r"CUDAdrivererror:(outofmemory|invalidargument)|memorymappingfailedwithOOM")

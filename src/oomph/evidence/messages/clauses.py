@@ -34,6 +34,13 @@ _CLAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("reserved_bytes", re.compile(rf"{SIZE}reservedintotal(?:byPyTorch)?")),
     ("", re.compile(rf"{SIZE}currentactive")),
 )
+#: A clause around something that is no size: negative, not a number, or longer than any size.
+_NO_SIZE = re.compile(
+    r"(?:ofwhich|hasatotalcapaci?tyof|(?:Includingnon-PyTorchmemory,)?thisprocesshas|Oftheallocatedmemory|and|with)?"
+    r"(?=-\d|nan|inf|\d{17})[-\d.,naif]{1,5000}(?:bytes|[KMGT]i?B)"
+    r"(?:isfree|totalcapacity|memoryinuse|isallocatedbyPyTorch|isreservedbyPyTorchbutunallocated|alreadyallocated|free|"
+    r"cached|allowed|reservedintotalbyPyTorch)?"
+)
 _FILLER = re.compile(r"[().;,]+")
 _WORDS = re.compile(r"[^\d\s]{1,80}?(?=\d|Process\d|GPU\d|ofwhich\d|with\d|and\d)")
 
@@ -63,6 +70,11 @@ def read_clauses(text: str, start: int, limit: int, line_end: int) -> Reading:
         filler = _FILLER.match(text, at, limit)
         if filler is not None:
             at = filler.end()
+            continue
+        damaged = _NO_SIZE.match(text, at, limit)
+        if damaged is not None:
+            reading.artefacts.append("damaged_size")
+            at = reading.end = damaged.end()
             continue
         words = _WORDS.match(text, at, min(limit, line_end))
         if words is None or _clause(text, words.end(), limit, Reading(0)) is None:

@@ -6,6 +6,7 @@ pattern in this package is written without white space and matched here; an offs
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -64,6 +65,11 @@ class StreamText:
             yield at
             at = self.text.find(literal, at + len(literal))
 
+    def matches(self, pattern: re.Pattern[str], *words: str) -> Iterator[re.Match[str]]:
+        """The matches of `pattern`, each of which holds one of `words`: most texts hold none, which is quickly seen."""
+        if any(word in self.text for word in words):
+            yield from pattern.finditer(self.text)
+
     def failure(
         self,
         format: str,
@@ -97,8 +103,8 @@ class StreamText:
         return made
 
     def column(self, failure: Failure) -> int:
-        """Where in this text a failure made by `failure()` starts; 0 for others."""
-        return self._columns.get(id(failure), 0)
+        """Where in this text a failure that `failure()` just made starts; 0 for others. Asked once for each."""
+        return self._columns.pop(id(failure), 0)
 
 
 def stream_texts(document: Document) -> list[StreamText]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from oomph.evidence.messages.compact import StreamText
 from oomph.evidence.messages.pieces import is_raised
 from oomph.evidence.model import Failure, Kind
-from oomph.units import Amount
+from oomph.units import Amount, amount
 
 _CPU = re.compile(
     r"(?:DefaultCPUAllocator|CPUAllocator|alloc_cpu\.cpp:\d+\].{0,40}?):?(can'tallocatememory|notenoughmemory):"
@@ -19,14 +20,21 @@ _SLURM = re.compile(
 )
 _RAY = re.compile(r"ray\.exceptions\.OutOfMemoryError|Taskwaskilledduetothenoderunninglowonmemory")
 _KERNEL = re.compile(
-    r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})|oom-kill:constraint=CONSTRAINT_"
+    r"(?:Memorycgroupoutofmemory|Outofmemory):Killedprocess(\d{1,10})(?:\(([\w.:+-]{1,40})\))?|oom-kill:constraint=CONSTRAINT_"
 )
 _KUBERNETES = re.compile(r"OOMKilled")
-_KUBERNETES_LEAD = re.compile(r"[Rr]eason[\"']?:[\"']?$|[Ss]tatus[\"']?:[\"']?$|\d/\d{1,3}$")
+_KUBERNETES_LEAD = re.compile(r"[Rr]eason[\"']?:?[\"'\[]?$|[Ss]tatus[\"']?:[\"']?$|\d/\d{1,3}$")
 _NUMPY = re.compile(
-    r"Unabletoallocate(\d[\d.]{0,12})([KMGT]i?B)foranarraywithshape"
-    r"|OSError:\[Errno12\]Cannotallocatememory|(?<![\w.])MemoryError(?::|$)"
+    r"Unabletoallocate(\d[\d.]{0,12})([KMGT]i?B)foranarraywithshape|OSError:\[Errno12\]Cannotallocatememory"
 )
+#: Written so that the search is for the word; "torch.OutOfMemoryError" is another.
+_MEMORY_ERROR = re.compile(r"MemoryError(?<![\w.]MemoryError)(?::|$)()()")
+
+#: What the C++ runtime writes when operator new got nothing.
+_BAD_ALLOC = re.compile(r"terminatecalledafterthrowinganinstanceof'std::bad_alloc'")
+_MMAP = re.compile(r"unabletommap(\d{1,18})bytesfromfile<[^<>]{1,400}>:Cannotallocatememory")
+_DENIED = re.compile(r"[\"']?[:=][\"']?(?:false|no|0|null|none)", re.IGNORECASE)
+_ON_DEVICE = re.compile(r"onGPU|GPU:?\d|ResourceExhausted|CUDA|cuda")
 
 
 def parse(stream: StreamText) -> Iterable[Failure]:
@@ -45,7 +53,9 @@ def parse(stream: StreamText) -> Iterable[Failure]:
                 or "enforcefail" in stream.before(match.start()),
                 detail={"allocator": "cpu"},
             )
-    for match in _SLURM.finditer(text):
+    for match in stream.matches(_SLURM, "killevent", ":OutOfMemory", "memorylimit"):
+        if match[1] is not None and int(match[1]) == 0:
+            continue  # "Detected 0 oom_kill events"
         yield stream.failure(
             "K2_slurm_oomkill",
             Kind.HOST_OOM,
@@ -55,15 +65,17 @@ def parse(stream: StreamText) -> Iterable[Failure]:
             detail={"sender": "Slurm's cgroup"},
         )
     last = -1000
-    for match in _RAY.finditer(text):
+    for match in stream.matches(_RAY, "ray.exceptions", "runninglowonmemory"):
         if match.start() - last < 300:
             continue
         last = match.start()
         yield stream.failure(
             "K3_ray_oom", Kind.HOST_OOM, match.start(), match.end(), detail={"sender": "Ray"}
         )
-    for match in _KERNEL.finditer(text):
+    for match in stream.matches(_KERNEL, "Killedprocess", "CONSTRAINT_"):
         pid = {"pid": match[1]} if match[1] else {}
+        if match[2]:
+            pid["victim"] = match[2]
         yield stream.failure(
             "K4_kernel_oomkill",
             Kind.HOST_OOM,
@@ -74,11 +86,28 @@ def parse(stream: StreamText) -> Iterable[Failure]:
     if "OOMKilled" in text:
         yield from _kubernetes(stream)
     yield from _python(stream)
+    for match in stream.matches(_MMAP, "unabletommap"):
+        if "shm/" not in match[0] and "</torch_" not in match[0]:  # those are shared memory
+            yield stream.failure(
+                "P6_mmap",
+                Kind.HOST_OOM,
+                match.start(),
+                match.end(),
+                numbers={"requested_bytes": Amount(int(match[1]))},
+                raised=is_raised(stream.before(match.start())),
+                detail={"allocator": "cpu"},
+            )
+    for match in stream.matches(_BAD_ALLOC, "bad_alloc"):
+        yield stream.failure(
+            "P5_bad_alloc", Kind.HOST_OOM, match.start(), match.end(), detail={"allocator": "C++"}
+        )
 
 
 def _kubernetes(stream: StreamText) -> Iterable[Failure]:
     for match in _KUBERNETES.finditer(stream.text):
         before = stream.before(match.start())
+        if _DENIED.match(stream.text, match.end()):
+            continue
         alone = not before and stream.line_end(match.start()) - match.end() <= 12
         if not alone and not _KUBERNETES_LEAD.search(before):
             continue
@@ -94,16 +123,24 @@ def _kubernetes(stream: StreamText) -> Iterable[Failure]:
 
 
 def _python(stream: StreamText) -> Iterable[Failure]:
-    for match in _NUMPY.finditer(stream.text):
+    found = (
+        stream.matches(_NUMPY, "Unabletoallocate", "[Errno12]"),
+        stream.matches(_MEMORY_ERROR, "MemoryError"),
+    )
+    for match in chain.from_iterable(found):
         before = stream.before(match.start())
         bare = match[0].startswith(("MemoryError", "OSError"))
         if not (is_raised(before) or (bare and len(before) <= 1)):
             continue
+        if _ON_DEVICE.search(stream.text, match.end(), match.end() + 700):
+            continue  # another framework's error about a GPU under Python's class
+        size = amount(match[1].rstrip("."), match[2]) if match[1] else None
         yield stream.failure(
             "P3_python_memoryerror",
             Kind.HOST_OOM,
             match.start(),
             match.end(),
+            numbers={"requested_bytes": size} if size is not None else {},
             raised=True,
             detail={"allocator": "cpu"},
         )

@@ -19,8 +19,24 @@ _CLAUSES = {
 _DECIMAL = re.compile(r"\d(?:G|M|K)B")
 
 
+#: One Metal buffer larger than the device allows; the message's GB are 2**30 like those of the other text.
+_BUFFER = re.compile(r"Invalidbuffersize:" + SIZE)
+
+
 def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures of the MPS allocator."""
+    for match in _BUFFER.finditer(stream.text):
+        size = size_of(match, binary_gb=True)
+        if size is not None and is_raised(stream.before(match.start())):
+            yield stream.failure(
+                "M3_mps_buffer",
+                Kind.UNIFIED_OOM,
+                match.start(),
+                match.end(),
+                vendor="mps",
+                numbers={"requested_bytes": size},
+                raised=True,
+            )
     for at in stream.find_all(_HEAD):
         following = stream.text.find(_HEAD, at + 1)
         body = stream.text[at : min(following if following > 0 else len(stream.text), at + 400)]

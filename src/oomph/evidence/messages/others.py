@@ -15,8 +15,13 @@ _BUS = re.compile(
     r"unableto(?:allocatesharedmemory\(shm\)forfile|mmap\d{1,15}bytesfromfile)<?/?[\w./-]{0,80}>?:"
     r"(?:Nospaceleftondevice|Cannotallocatememory)|"
     r"unabletoopensharedmemoryobject<?/?[\w./-]{0,80}>?inread-writemode|"
+    r"unabletowritetofile</torch_[\w./-]{0,80}>:Nospaceleftondevice|failedtoextend/dev/shm/nccl-\w{1,20}|"
     r"Nospaceleftondevice.{0,60}?/dev/shm|/dev/shm/\S{0,80}?:?Nospaceleftondevice"
 )
+#: A bus error that a launcher or a shell reports. Alone it proves nothing; a full /dev/shm beside it does.
+_SIGBUS = re.compile(r"Signal7\(SIGBUS\)receivedbyPID(\d{1,10})|line\d{1,6}:(\d{1,10})Buserror")
+_FULL_SHM = re.compile(r"100%\s*/dev/shm")
+_TABLE_RANK = re.compile(r"rank:(\d{1,6})\(local_rank")
 _BITSANDBYTES = re.compile(
     r"Error(outofmemory|operationnotsupported)atline(\d{1,6})infile(\S{0,200}?pythonInterface\.\w{1,4})"
 )
@@ -27,7 +32,7 @@ _FINDER = re.compile(r"Noexecutablebatchsizefound,reachedzero")
 def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures that are not the device allocator's."""
     text = stream.text
-    if "erro" in text or "Nospace" in text or "sharedmemory" in text:
+    if "erro" in text or "Nospace" in text or "sharedmemory" in text or "extend" in text:
         for match in _BUS.finditer(text):
             before = stream.before(match.start())
             if mention(before) and not is_raised(before):
@@ -41,6 +46,8 @@ def parse(stream: StreamText) -> Iterable[Failure]:
                 raised=is_raised(before),
                 detail=detail,
             )
+    if "SIGBUS" in text or "Buserror" in text:
+        yield from _bus_error(stream)
     if "pythonInterface" in text:
         for match in _BITSANDBYTES.finditer(text):
             oom = match[1] == "outofmemory"
@@ -73,4 +80,18 @@ def parse(stream: StreamText) -> Iterable[Failure]:
             match.end(),
             raised=True,
             detail={"finder": "accelerate"},
+        )
+
+
+def _bus_error(stream: StreamText) -> Iterable[Failure]:
+    full = _FULL_SHM.search(stream.text) is not None
+    for match in _SIGBUS.finditer(stream.text):
+        ranks = _TABLE_RANK.findall(stream.lead(match.start(), 300)) if match[1] else []
+        yield stream.failure(
+            "S2_bus_error",
+            Kind.SHM,
+            match.start(),
+            match.end(),
+            rank=int(ranks[-1]) if ranks else None,
+            detail={"pid": match[1] or match[2], **({} if full else {"alone": "yes"})},
         )

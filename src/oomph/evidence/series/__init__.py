@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from oomph.evidence.model import Document, MemorySample
 from oomph.evidence.series import (
+    csv_columns,
     deepspeed,
     detection,
     fairseq,
@@ -35,6 +36,7 @@ _PRINTERS = (
     fairseq.read,
     litgpt.read,
     reports.read,
+    csv_columns.read,
 )
 
 

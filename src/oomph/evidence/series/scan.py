@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from oomph.evidence.model import Document, MemorySample, Position, Quote
 from oomph.units import Amount
+
+T = TypeVar("T")
 
 #: Longer lines are data, not log lines; only their beginning is read.
 MAX_CHARS = 4000
@@ -38,6 +41,8 @@ _CONTEXT = re.compile(
 _DEVICE = re.compile(
     r"(?<![\w.])(?:cuda:|xpu:|GPU[ :#]?|device(?: |=|: ?))([0-9]{1,3})(?![0-9]*[.,]?[0-9%]|\s{0,2}(?:[KMGT]i?B?|x|%)\b)"
 )
+#: "gpu_mb" in the header of a table.
+_GPU_COLUMN = re.compile(r"(?:gpu|cuda)[0-9]{0,3}[_ (\[]{1,2}[mg]i?b[)\]]?[\"']?(?:[,;|\t]|\Z)")
 _RANK = re.compile(r"(?:^|[\[\](|<])\s{0,3}rank[\s:=_]{0,2}([0-9]{1,6})\s{0,3}(?:[\])|>:,]|$)", re.IGNORECASE)
 
 
@@ -62,11 +67,13 @@ class Words:
 
 
 class Scan:
-    """The candidate lines of one document."""
+    """The candidate lines of one document: `unthinned`, and the `candidates` among them that are read (see `limit`)."""
 
     def __init__(self, document: Document, limit: int | None = None) -> None:
         self.document = document
-        self.candidates = _thinned(list(_candidates(document)), limit)
+        self.limit = limit
+        self.unthinned = list(_candidates(document))
+        self.candidates = thinned(self.unthinned, limit)
         self._words: tuple[int, Words] | None = None  # of the line that was asked for last
 
     def having(self, *needles: str) -> Iterator[Candidate]:
@@ -124,8 +131,8 @@ class Scan:
         return self._words[1]
 
 
-def _thinned(candidates: list[Candidate], limit: int | None) -> list[Candidate]:
-    """At most `limit` candidates: the first and the last ones, and the others evenly (a figure that stands on every
+def thinned(candidates: list[T], limit: int | None) -> list[T]:
+    """About `limit` candidates: the first and the last ones, and the others evenly (a figure that stands on every
     line says the same from every tenth)."""
     if limit is None or len(candidates) <= limit:
         return candidates
@@ -151,6 +158,7 @@ def _candidates(document: Document) -> Iterator[Candidate]:
             or "gb_free" in lower
             or "max_ma" in lower
             or "G  " in text
+            or ("gpu" in lower and _GPU_COLUMN.search(lower) is not None)
         ):
             if len(text) > MAX_CHARS:
                 text = text[:MAX_CHARS]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_LINE_END = re.compile(r"\r+\n")
+#: Looking back keeps a long run of carriage returns from being tried from each of them.
+_LINE_END = re.compile(r"(?<!\r)\r+\n")
 _NULS = re.compile(rb"\x00+")
 
 

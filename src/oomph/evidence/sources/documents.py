@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from oomph.evidence.sources.decode import decode
+
 #: Larger documents are read as text: images make notebooks big, error files hold one traceback.
-_NOTEBOOK_BYTES = 64 << 20
+_NOTEBOOK_BYTES = 32 << 20
 _ERROR_FILE_BYTES = 1 << 20
+#: More than this is not parsed, however little of it images are: objects take several times the space of their text.
+_PARSED_BYTES = 10 << 20
+_IMAGE = re.compile(rb'("image/(?:png|jpeg|gif|webp)": ?")[^"]+')
 _PLAIN_KEYS = frozenset({"message", "errorCode", "extraInfo", "timestamp"})
 
 
@@ -29,6 +35,13 @@ def document_bytes(sample: bytes) -> int:
     if b'"cells"' in head or b'"worksheets"' in head or b'"nbformat"' in head:
         return _NOTEBOOK_BYTES
     return _ERROR_FILE_BYTES if b'"message"' in head else 0
+
+
+def extract_bytes(data: bytes) -> Extracted | None:
+    """`extract` of a file's bytes, without its images."""
+    if len(data) > _PARSED_BYTES // 10 and b'"image/' in data:
+        data = _IMAGE.sub(rb"\1", data)
+    return extract(decode(data)) if len(data) <= _PARSED_BYTES else None
 
 
 def extract(text: str) -> Extracted | None:

@@ -29,13 +29,29 @@ _RANK_KEYS = ("rank", "global_rank")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.(\d{1,9}))?(?:Z|\+00:00)\Z")
 #: A collector's prefix before the object: Kubernetes CRI, or docker compose.
 _PREFIX = re.compile(r"(?:\S{20,40} std(?:out|err) [FP] |[\w.-]{1,60} +\| )(?=\{)")
+#: An element of a pretty-printed array of strings.
+_STRING_LINE = re.compile(r'^[ \t]{1,8}"(?:[^"\\\n]|\\.)*",?$', re.MULTILINE)
 #: Lines longer than this are not logs.
 _LONGEST = 1 << 20
+
+
+def _strings(text: str) -> str:
+    """Arrays of strings, one in each line, as the lines that the strings are."""
+    lines = text.split("\n")
+    for index, line in enumerate(lines):
+        if _STRING_LINE.match(line):
+            try:
+                lines[index] = json.loads(line.strip().rstrip(",")).rstrip("\n").replace("\n", "\r")
+            except ValueError:
+                continue
+    return "\n".join(lines)
 
 
 def unwrap(text: str) -> str:
     """`text` with every line that is a JSON log record replaced by its message. Line numbers stay what they are: the
     further lines of a message follow after a carriage return, which starts no new number."""
+    if text[:1] in "[{" and "\n" in text[:200] and _STRING_LINE.search(text, 0, 4_000):
+        return _strings(text)
     if '{"' not in text and "{ " not in text:
         return text
     lines = text.split("\n")

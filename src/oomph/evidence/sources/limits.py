@@ -7,15 +7,25 @@ from dataclasses import dataclass, replace
 KIB = 1 << 10
 MIB = 1 << 20
 
+#: Every line costs time and memory of its own: a shorter one counts as so many bytes.
+_LEAST_LINE = 40
 #: What any file may keep: a rank's traceback and what follows it.
 _LEAST_KEPT = 24 * KIB
 _FIRST_FILES = 2
 _FIRST_HEAD = 32 * KIB
 
 
+def cost(text: bytes | str) -> int:
+    """What `text` counts for in the bounds below: its length, or more where its lines are very short (a flood of empty
+    lines). A carriage return starts a line too."""
+    if isinstance(text, str):
+        return max(len(text), _LEAST_LINE * (text.count("\n") + text.count("\r")))
+    return max(len(text), _LEAST_LINE * (text.count(b"\n") + text.count(b"\r")))
+
+
 @dataclass(frozen=True)
 class Limits:
-    """Bounds in bytes for one file.
+    """Bounds in bytes (as `cost` counts them) for one file.
 
     Files up to `whole` are kept whole. Of larger ones: the first `head`, the last `tail`, at most `samples` places of
     `sample` bytes spread over the rest, and the windows around triggers, whose sizes are divided by `shrink`;

@@ -12,7 +12,7 @@ from oomph.evidence.lines import build_document
 from oomph.evidence.model import Document
 from oomph.evidence.sources.discover import Entry, discover
 from oomph.evidence.sources.limits import Limits, limits_for
-from oomph.evidence.sources.ranks import line_rank, place_files
+from oomph.evidence.sources.ranks import line_rank, place_files, said_ranks
 from oomph.evidence.sources.read import Refused, Text, read_text
 
 #: Files of this size are read with the help of a second thread; smaller ones gain nothing from it.
@@ -27,6 +27,7 @@ _KIND_WORDS = {
     "binary": "not text",
     "snapshot": "a memory snapshot (`oomph snapshot` will read those in a later version)",
     "code": "source code",
+    "window": "compressed with a long window, run `zstd -d --long=31` first",
     "damaged": "damaged",
     "unreadable": "not readable",
 }
@@ -46,7 +47,7 @@ def load(
     those that follow from the number of files.
 
     Raises InputError, with a sentence that says what to do, when a path does not exist or nothing can be read. Notes
-    about passed-over files are on the first document.
+    about the whole input (passed-over files) are the first document's `input_notes`.
     """
     found = discover(paths)
     limits = limits or limits_for(len(found.entries))
@@ -56,7 +57,7 @@ def load(
     for index, entry in enumerate(found.entries):
         text = _read_one(entry, stdin, limits.next_file(used, index, len(found.entries)), meter)
         if isinstance(text, Text):
-            used += text.kept
+            used += text.cost
         results.append((entry, text))
     meter.finish()
     texts = [(entry, text) for entry, text in results if isinstance(text, Text)]
@@ -65,7 +66,7 @@ def load(
         raise InputError(_refusal(refused, found.notes))
     notes = [*_reduced([text for _, text in texts if text.reduced]), *found.notes, *_passed_over(refused)]
     documents = _documents(texts)
-    documents[0].notes += tuple(notes)
+    documents[0].input_notes += tuple(notes)
     return documents
 
 
@@ -111,6 +112,8 @@ def _documents(texts: Sequence[tuple[Entry, Text]]) -> list[Document]:
         rank = line_rank([region for _, region in text.regions])
         if rank is not None:
             own_ranks[index] = rank
+    for index, rank in said_ranks([[region for _, region in text.regions] for _, text in texts]).items():
+        own_ranks.setdefault(index, rank)
     places = place_files([entry.name for entry, _ in texts], own_ranks)
     documents: list[Document] = []
     for index, ((entry, text), place) in enumerate(zip(texts, places, strict=True)):
@@ -123,10 +126,11 @@ def _documents(texts: Sequence[tuple[Entry, Text]]) -> list[Document]:
             notes=text.notes,
         )
         document.index = index
+        document.damage = text.damage
         text.regions.clear()  # the lines hold the text now
         documents.append(document)
     if any(place.attempt is not None and place.rank is None for place in places):
-        documents[0].notes += (_LOCAL_RANKS,)
+        documents[0].input_notes += (_LOCAL_RANKS,)
     return documents
 
 

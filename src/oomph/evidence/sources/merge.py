@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
+from oomph.evidence.sources.limits import cost
+
 #: Less than this is not worth keeping of a piece.
 _LEAST = 2048
 
@@ -43,32 +45,38 @@ def choose(pieces: Iterable[Piece], budget: int, size: int) -> list[Passage]:
     for _, tier in groupby(ordered, key=lambda piece: piece.rank):
         candidates = list(tier)
         merged = _merge([*kept, *candidates])
-        if sum(len(piece.text) for piece in merged) <= budget:
+        if sum(cost(piece.text) for piece in merged) <= budget:
             kept = merged
             continue
-        room = budget - sum(len(piece.text) for piece in kept)
+        room = budget - sum(cost(piece.text) for piece in kept)
         for piece in _ends_first(candidates):
             if room < _LEAST:
                 break
             fitting = _shortened(piece, room)
             kept.append(fitting)
-            room -= len(fitting.text)
+            room -= cost(fitting.text)
         kept = _merge(kept)
     return [passage for piece in kept if (passage := _trim(piece, size)).text]
 
 
 def _shortened(piece: Piece, room: int) -> Piece:
-    """`piece`, or the most telling `room` bytes of it: what leads to its first hit, and the hit; without a hit (the
-    end of the input) the last."""
-    if len(piece.text) <= room:
+    """`piece`, or the most telling part of it that costs `room`: what leads to its first hit, and the hit; without a
+    hit (the end of the input) the last."""
+    if cost(piece.text) <= room:
         return piece
-    low = len(piece.text) - room
-    if piece.first_hit >= 0:
-        low = max(0, min(low, piece.first_hit - piece.start - room * 3 // 4))
-    text = piece.text[low : low + room]
+    size = min(room, len(piece.text))
+    while True:
+        low = len(piece.text) - size
+        if piece.first_hit >= 0:
+            low = max(0, min(low, piece.first_hit - piece.start - size * 3 // 4))
+        text = piece.text[low : low + size]
+        price = cost(text)
+        if price <= room:
+            break
+        size = min(size * room // price, size - 1)  # short lines cost more than their bytes
     start = piece.start + low
     line = piece.line + piece.text.count(b"\n", 0, low)
-    return Piece(start, line, text, piece.rank, piece.first_hit, min(piece.last_hit, start + room))
+    return Piece(start, line, text, piece.rank, piece.first_hit, min(piece.last_hit, start + size))
 
 
 def _ends_first(pieces: list[Piece]) -> list[Piece]:

@@ -23,6 +23,12 @@ _OTHER_ROLE = re.compile(r"(?<![a-z])(?:master|chief|head|launcher|driver)(?![a-
 _DIGITS = re.compile(r"\d+")
 _LINE_RANK = re.compile(r"^\[rank ?(\d{1,6})\]:", re.MULTILINE)
 
+#: Behind a timestamp, a level and a logger's name, or between brackets.
+_SAID_RANK = re.compile(
+    r"(?:(?<=[\[\s:,|])|^)(?<!local )(?<!lora )(?<!Lora )(?<!LoRA )rank[ =:]{1,2}(\d{1,6})(?=[\]\s:,|]|$)",
+    re.MULTILINE,
+)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -50,6 +56,25 @@ def line_rank(texts: Sequence[str]) -> int | None:
             if len(ranks) > 1:
                 return None
     return int(ranks.pop()) if ranks else None
+
+
+def said_ranks(texts: Sequence[Sequence[str]]) -> dict[int, int]:
+    """By index, the rank that a file's own lines name in passing ("[rank 6] start", "INFO: rank 6 ready").
+
+    Words are weaker than prefixes: they count only when every line of a file that names a rank names the same one, and
+    when the files of the input differ in it (a LoRA rank, or rank 0's chatter in a shared file, do not).
+    """
+    found: dict[int, int] = {}
+    for index, regions in enumerate(texts):
+        ranks: set[str] = set()
+        for text in regions:
+            if "ank" in text:
+                ranks.update(_SAID_RANK.findall(text))
+            if len(ranks) > 1:
+                break
+        if len(ranks) == 1:
+            found[index] = int(ranks.pop())
+    return found if len(set(found.values())) > 1 else {}
 
 
 def place_files(names: Sequence[str], own_ranks: Mapping[int, int]) -> list[Place]:

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from oomph.evidence.sources import documents, jsonlines, sniff
 from oomph.evidence.sources.decode import decode
-from oomph.evidence.sources.limits import Limits, triggers_only
+from oomph.evidence.sources.limits import Limits, cost, triggers_only
 from oomph.evidence.sources.scan import Scanned, scan
-from oomph.evidence.sources.streams import Counted, Gunzip, Pushed, Reader, Transcoded, Unzstd, read_fully
+from oomph.evidence.sources.streams import Counted, Gunzip, Notes, Pushed, Reader, Transcoded, read_fully
 from oomph.evidence.sources.triggers import DECISIVE
+from oomph.evidence.sources.unzstd import LONG_WINDOW, Unzstd
 
 #: A log that was compressed twice is still a log; deeper nesting is refused.
 _MAX_LAYERS = 2
+#: A small text of short lines is read whole all the same, unless they are very many.
+_SHORT_LINES = 4
+_AGAIN = "Copy it again."
 _ADVICE = "Give the job's output (stdout and stderr)."
 
 
 @dataclass
 class Text:
     """What is kept of one input: (1-based number of the first line, text) in order, and sentences about it. `size` is
-    the length of the text before anything was left out, in bytes; `reduced` is True when something was."""
+    the length of the text before anything was left out, in bytes; `reduced` is True when something was.
+    `damage` says why there may have been more ("its end is missing"), "" where all was read."""
 
     regions: list[tuple[int, str]]
     size: int
     notes: list[str] = field(default_factory=list)
     reduced: bool = False
+    damage: str = ""
 
     @property
     def kept(self) -> int:
         """Characters that are kept."""
         return sum(len(text) for _, text in self.regions)
+
+    @property
+    def cost(self) -> int:
+        """What they count for in `limits`."""
+        return sum(cost(text) for _, text in self.regions)
 
 
 @dataclass(frozen=True)
@@ -52,11 +64,19 @@ def read_text(
     taken for source code. `tick` is told the raw bytes of every read; with `ahead` a large text is searched in a
     second thread.
     """
-    notes: list[str] = []
+    notes = Notes()
     reader, sample, content = _open(Counted(raw, tick, notes), notes)
     if content.kind == "empty":
+        if LONG_WINDOW in notes:
+            return Refused(
+                "window",
+                "compressed with a longer window than can be opened here",
+                "Run `zstd -d --long=31` on it first.",
+            )
         if notes:
-            return Refused("damaged", f"damaged ({notes[0]})", "Copy it again.")
+            return Refused(
+                "damaged", f"damaged: {_before_colon(notes[0])}, and no text stands before that", _AGAIN
+            )
         return Refused("empty", "empty")
     if content.kind in ("gzip", "zstd"):
         return Refused("binary", "compressed more than twice", "Decompress it first.")
@@ -72,10 +92,17 @@ def read_text(
         return _text_in_binary(reader, limits, notes)
     if not explicit and sniff.is_source_code(sample):
         return Refused("code", "source code")
-    return _read(reader, sample, limits, notes, ahead=ahead)
+    text = _read(reader, sample, limits, notes, ahead=ahead)
+    text.damage = notes.damage
+    # Blank lines are as much as nothing.
+    return text if any(region.strip() for _, region in text.regions) else Refused("empty", "empty")
 
 
-def _open(reader: Reader, notes: list[str]) -> tuple[Reader, bytes, sniff.Content]:
+def _before_colon(sentence: str) -> str:
+    return sentence.partition(":")[0]
+
+
+def _open(reader: Reader, notes: Notes) -> tuple[Reader, bytes, sniff.Content]:
     """Decompresses until the bytes are not compressed, and says what they are. The sample is pushed back."""
     sample = b""
     content = sniff.Content("empty")
@@ -94,30 +121,49 @@ def _open(reader: Reader, notes: list[str]) -> tuple[Reader, bytes, sniff.Conten
     return reader, sample, content
 
 
-def _read(reader: Reader, sample: bytes, limits: Limits, notes: list[str], *, ahead: bool) -> Text:
+def _read(reader: Reader, sample: bytes, limits: Limits, notes: Notes, *, ahead: bool) -> Text:
     document = documents.document_bytes(sample)
     whole = max(limits.whole, document)
     data = read_fully(reader, whole + 1)
-    if len(data) <= whole:
-        text = decode(data)
-        extracted = documents.extract(text) if document else None
+    if document and len(data) <= document:
+        extracted = documents.extract_bytes(data)
         if extracted is not None:
             notes += [extracted.note] if extracted.note else []
-            return Text([(1, extracted.text)], len(data), notes)
-        if len(data) <= limits.whole:
-            return Text([(1, jsonlines.unwrap(text.removesuffix("\n")))], len(data), notes)
-    return _text_of(scan(Pushed(data, reader), limits, ahead=ahead), notes)
-
-
-def _text_of(scanned: Scanned, notes: list[str]) -> Text:
+            return _bounded([(1, extracted.text)], len(data), limits, notes)
+    if len(data) <= limits.whole and cost(data) <= _SHORT_LINES * limits.whole:
+        text = jsonlines.unwrap(decode(data).removesuffix("\n"))
+        return _bounded([(1, text)], len(data), limits, notes)
+    scanned = scan(Pushed(data, reader), limits, ahead=ahead)
     regions = [(passage.line, jsonlines.unwrap(decode(passage.text))) for passage in scanned.passages]
+    _say_left_out(scanned, notes)
+    return _bounded(regions, scanned.size, limits, notes, reduced=True)
+
+
+def _bounded(
+    regions: list[tuple[int, str]], size: int, limits: Limits, notes: Notes, *, reduced: bool = False
+) -> Text:
+    """The text, searched (again) where unpacking made it larger than may be kept: a record of JSON lines may hold
+    a whole log, and each line of it gets the record's time and rank."""
+    kept = Text(regions, size, notes, reduced=reduced)
+    total = kept.cost
+    if total <= limits.kept:
+        return kept
+    kept.regions, kept.reduced = [], True
+    for first, text in regions:
+        share = replace(limits, whole=0, kept=max(1, limits.kept * cost(text) // total))
+        scanned = scan(io.BytesIO(text.encode("utf-8", "replace")), share)
+        kept.regions += [(first + passage.line - 1, decode(passage.text)) for passage in scanned.passages]
+        _say_left_out(scanned, notes)
+    return kept
+
+
+def _say_left_out(scanned: Scanned, notes: Notes) -> None:
     left_out = scanned.left_out.get("failure", 0)
     if left_out:
         notes.append(f"{left_out} more places with a memory failure were counted but not read")
-    return Text(regions, scanned.size, notes, reduced=True)
 
 
-def _text_in_binary(reader: Reader, limits: Limits, notes: list[str]) -> Text | Refused:
+def _text_in_binary(reader: Reader, limits: Limits, notes: Notes) -> Text | Refused:
     """The surroundings of failures in a file that is mostly not text (a core dump, a damaged log)."""
     scanned = scan(reader, triggers_only(limits))
     if not any(scanned.hits.get(name) for name in DECISIVE):

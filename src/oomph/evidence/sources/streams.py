@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import codecs
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from oomph.evidence.sources import sniff
 
-if TYPE_CHECKING:
-    import zstandard
+#: Compressed bytes that are read at once.
+RAW_PIECE = 256 << 10
 
-#: Compressed bytes handed to the zstd decoder at once. A block of 128 KiB can be four bytes long, so that this also
-#: bounds what one call may return (16 MiB).
-_ZSTD_PIECE = 512
-_RAW_PIECE = 256 << 10
+#: What is wrong with a text that could not be read to its end (`Notes.damage`).
+CUT = "its end is missing"
+DAMAGED = "it is damaged"
+
+
+class Notes(list[str]):
+    """Sentences about one input. `damage` completes "what could be read of it: ..."; "" where all was read."""
+
+    damage = ""
+
+    def lost(self, sentence: str, damage: str) -> None:
+        """Something of the input could not be read."""
+        self.append(sentence)
+        self.damage = damage
 
 
 class Reader(Protocol):
@@ -31,7 +42,7 @@ class Reader(Protocol):
 class Counted:
     """A raw binary file. Read errors end it with a note; `tick` is told the number of bytes of each read."""
 
-    def __init__(self, raw: Reader, tick: Callable[[int], None], notes: list[str]) -> None:
+    def __init__(self, raw: Reader, tick: Callable[[int], None], notes: Notes) -> None:
         self._raw = raw
         self._tick = tick
         self._notes = notes
@@ -40,7 +51,7 @@ class Counted:
         try:
             data = self._raw.read(size)
         except OSError as error:
-            self._notes.append(f"reading stopped early: {error.strerror or error}")
+            self._notes.lost(f"reading stopped early: {error.strerror or error}", CUT)
             return b""
         if data:
             self._tick(len(data))
@@ -50,7 +61,7 @@ class Counted:
         try:
             size = _read_some(self._raw, view)
         except OSError as error:
-            self._notes.append(f"reading stopped early: {error.strerror or error}")
+            self._notes.lost(f"reading stopped early: {error.strerror or error}", CUT)
             return 0
         if size:
             self._tick(size)
@@ -100,15 +111,16 @@ class Pushed:
         return size
 
 
-class _Buffered:
+class Buffered(ABC):
     """Gives out at most `size` bytes of what `_more` produces."""
 
     def __init__(self) -> None:
         self._pending = b""
         self._at = 0
 
+    @abstractmethod
     def _more(self, size: int) -> bytes:
-        raise NotImplementedError
+        """The next bytes, about `size` of them; none at the end."""
 
     def read(self, size: int, /) -> bytes:
         if self._at >= len(self._pending):
@@ -119,10 +131,10 @@ class _Buffered:
         return data
 
 
-class Gunzip(_Buffered):
+class Gunzip(Buffered):
     """Gzip, any number of members."""
 
-    def __init__(self, raw: Reader, notes: list[str]) -> None:
+    def __init__(self, raw: Reader, notes: Notes) -> None:
         super().__init__()
         self._raw = raw
         self._notes = notes
@@ -134,22 +146,16 @@ class Gunzip(_Buffered):
     def _more(self, size: int) -> bytes:
         while not self._done:
             if not self._input:
-                self._input = self._raw.read(_RAW_PIECE)
+                self._input = self._raw.read(RAW_PIECE)
                 if not self._input:
-                    self._done = True
-                    if self._started:
-                        self._notes.append("the gzip stream is cut short: the text up to the cut was read")
-                    return b""
+                    return self._end()
             if not self._started and not self._next_member():
                 return b""
+            before = self._member.copy()
             try:
                 data = self._member.decompress(self._input, size)
             except zlib.error as error:
-                self._done = True
-                self._notes.append(
-                    f"the gzip stream is damaged ({error}): the text before the damage was read"
-                )
-                return b""
+                return self._broken(before, size, error)
             if self._member.eof:
                 self._input, self._started = self._member.unused_data, False
             else:
@@ -158,10 +164,48 @@ class Gunzip(_Buffered):
                 return data
         return b""
 
+    def _end(self) -> bytes:
+        """What the decoder still holds at the end of the input."""
+        self._done = True
+        if not self._started:
+            return b""
+        self._notes.lost("the gzip stream is cut short: the text up to the cut was read", CUT)
+        try:
+            return self._member.flush()
+        except zlib.error:
+            return b""
+
+    def _broken(self, member: zlib._Decompress, size: int, error: zlib.error) -> bytes:
+        """The bytes before the damage. The call that finds it gives none, so that the state before that call is fed
+        in ever smaller portions."""
+        self._done = True
+        if "incorrect" in str(error) and " check" in str(error).rpartition("incorrect")[2]:
+            why = "the gzip stream's check sum does not fit its text: all of it was read, but it may not be as written"
+        else:
+            why = "the gzip stream is damaged: the text before the damage was read"
+        self._notes.lost(why, DAMAGED)
+        parts = []
+        rest = memoryview(self._input)
+        portion = len(rest)
+        while portion:
+            copy = member.copy()
+            try:
+                data = copy.decompress(rest[:portion], size)
+            except zlib.error:
+                portion //= 2
+                continue
+            taken = portion - len(copy.unconsumed_tail)
+            if not taken and not data:
+                break
+            parts.append(data)
+            member, rest = copy, rest[taken:]
+            portion = min(portion, len(rest))
+        return b"".join(parts)
+
     def _next_member(self) -> bool:
         """Starts a member; False at the padding or junk that may follow the last one."""
         if len(self._input) < 2:
-            self._input += self._raw.read(_RAW_PIECE)
+            self._input += self._raw.read(RAW_PIECE)
         if not self._input.startswith(sniff.GZIP):
             self._done = True
             if self._input.strip(b"\0"):
@@ -172,50 +216,7 @@ class Gunzip(_Buffered):
         return True
 
 
-class Unzstd(_Buffered):
-    """Zstandard, any number of frames."""
-
-    def __init__(self, raw: Reader, notes: list[str]) -> None:
-        super().__init__()
-        self._raw = raw
-        self._notes = notes
-        self._frame: zstandard.ZstdDecompressionObj | None = None
-        self._input = b""
-        self._taken = 0
-        self._done = False
-
-    def _more(self, size: int) -> bytes:  # noqa: ARG002 (what a piece holds is bounded by the piece)
-        import zstandard
-
-        while not self._done:
-            piece = self._input[self._taken : self._taken + _ZSTD_PIECE]
-            self._taken += len(piece)
-            if not piece:
-                self._input, self._taken = self._raw.read(_RAW_PIECE), 0
-                if not self._input:
-                    self._done = True
-                    if self._frame is not None:
-                        self._notes.append("the zstd stream is cut short: the text up to the cut was read")
-                continue
-            if self._frame is None:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
-            try:
-                data = self._frame.decompress(piece)
-            except (zstandard.ZstdError, MemoryError) as error:
-                self._done = True
-                self._notes.append(
-                    f"the zstd stream is damaged ({error}): the text before the damage was read"
-                )
-                return b""
-            if self._frame.eof:
-                self._taken -= len(self._frame.unused_data)
-                self._frame = None
-            if data:
-                return data
-        return b""
-
-
-class Transcoded(_Buffered):
+class Transcoded(Buffered):
     """UTF-16 or UTF-32 as UTF-8; a byte-order mark is dropped."""
 
     def __init__(self, raw: Reader, encoding: str) -> None:

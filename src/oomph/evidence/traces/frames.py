@@ -8,15 +8,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_PYTHON = re.compile(r'^[\s|│+]*File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}?))?\s*[|│]?$')
-_RICH = re.compile(r"^\s*[│|]\s*(\S.{0,400}?):(\d{1,9}) in (\S.{0,200}?)\s*[│|]?\s*$")
-_RICH_CODE = re.compile(r"^\s*[│|]\s*[❱>]\s*(\d{1,9}) [│|] ?(.*?)\s*[│|]?\s*$")
+#: The quotes may be a spreadsheet's (doubled) or a word processor's (curved).
+_PYTHON = re.compile(
+    r'^[\s|│+]*File (?:"{1,2}|[“”„])([^"“”]{1,1000})(?:"{1,2}|[“”]), line (\d{1,9})(?:, in (.{1,200}?))?\s*[|│]?$'
+)
+_RICH = re.compile(r"^\s*[│|]\s*(\S.{0,400}?):(\d{1,9}) in (\S.{0,200}?)(?:\s*[│|])?\s*$")
+_RICH_CODE = re.compile(r"^\s*[│|]\s*[❱>]\s*(\d{1,9}) [│|] ?(.*)$")
+_QUOTED = re.compile('File ["“”„]')
 _IPYTHON = re.compile(r"^File (\S.{0,400}?):(\d{1,9}), in (\S.{0,400}?)\s*$")
 _IPYTHON_CELL = re.compile(r"^(?:Cell In|Input In|In) ?\[(\d{1,6})\], line (\d{1,9})\s*$")
 _IPYTHON_OLD = re.compile(r"^(\S.{0,400}?\.py|<ipython-input-\S{1,80}>) in (\S.{0,400}?)\s*$")
 _ARROW = re.compile(r"^-{1,6}> ?(\d{1,9})\s?(.*)$")
 _PYTEST = re.compile(r"^(\S{1,400}\.py):(\d{1,9}): (?:in (\S{1,200}))?\s*$")
-_CARETS = re.compile(r"^[\s|│]*[~^]{1,400}[~^\s]*[|│]?$")
+_CARETS = re.compile(r"^[\s|│]*[~^][~^\s]*[|│]?$")
+#: More of a source line is not kept: whoever reads code looks for names in it, and lines can be huge.
+_LONGEST_CODE = 1_000
 
 
 @dataclass
@@ -35,7 +41,7 @@ class RawFrame:
 
 def read_frame(text: str, index: int) -> RawFrame | None:
     """The frame that this line opens, or None. `index` is the line's index in its document."""
-    if 'File "' in text:
+    if "File " in text and _QUOTED.search(text):
         match = _PYTHON.match(text)
         if match:
             return RawFrame(match[1], int(match[2]), (match[3] or "").strip(), "python", index)
@@ -75,14 +81,14 @@ def read_code(text: str, frame: RawFrame) -> bool:
     if frame.style == "rich":
         match = _RICH_CODE.match(text)
         if match:
-            frame.code = match[2].strip()
+            frame.code = _code(match[2])
             return True
         return text.lstrip()[:1] in ("│", "|")
     if frame.style == "ipython":
         match = _ARROW.match(text)
         if match:
             frame.line = frame.line or int(match[1])
-            frame.code = match[2].strip()
+            frame.code = match[2].strip()[:_LONGEST_CODE]
             return True
         return bool(re.match(r"^\s{2,}\d{1,9}\s", text)) or not text.strip()
     if not text.strip():
@@ -93,9 +99,17 @@ def read_code(text: str, frame: RawFrame) -> bool:
         return True
     if frame.code or (frame.style == "python" and text[:1] not in (" ", "\t", "|", "│", "+")):
         return False
-    frame.code = text.strip().strip("|│").strip()
+    frame.code = text.strip().strip("|│").strip()[:_LONGEST_CODE]
     frame.indent = len(text) - len(text.lstrip())
     return True
+
+
+def _code(text: str) -> str:
+    """The code in a row of a box, without the box's right border."""
+    text = text.rstrip()
+    if text[-1:] in ("│", "|"):
+        text = text[:-1]
+    return text.strip()[:_LONGEST_CODE]
 
 
 def _under(frame: RawFrame, carets: str) -> str:

@@ -10,7 +10,7 @@ from oomph.evidence.traces.frames import RawFrame, read_code, read_frame
 
 _HEADER = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
-    r"^\s*[|│]?\s*(?:E\s{1,10})?((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,80})(?::\s?(.*))?$", re.DOTALL
+    r"^\s*(?:[|│]\s*)?(?:E\s{1,10})?((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,80})(?::\s?(.*))?$", re.DOTALL
 )
 _NAMED = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Iteration|Failed|Failure|Resources|Timeout|Warning|Killed|Abort)\w*$"

@@ -15,6 +15,8 @@ _OFF = re.compile(
     r"evaluation_loop|prediction_step|decorate_context|_contextlib\.py|inference_mode|no_grad|"
     r"lightning[\w/\\]*[/\\]loops[/\\]evaluation|generation[/\\]utils\.py"
 )
+#: What loops that switch gradients off write when they begin: the Trainer's banner, Lightning's bars.
+_OFF_BY_WORDS = re.compile(r"\*{5} Running|(?:Validation|Testing|Sanity Checking)(?: DataLoader \d+)?:")
 _PASTE = (
     "model.eval()\nwith torch.inference_mode():\n    for batch in eval_loader:\n        output = "
     "model(**batch)\n        results.append(output.logits.argmax(-1).cpu())   # numbers, not the "
@@ -30,12 +32,15 @@ class NoGradEval(Action):
 
     def applies(self, case: Case) -> bool:
         """In evaluation or generation, unless the traceback shows that gradients are off."""
-        return case.phase in (Phase.EVAL, Phase.GENERATE, Phase.UNKNOWN) and case.frame_matching(_OFF) is None
+        if case.phase not in (Phase.EVAL, Phase.GENERATE, Phase.UNKNOWN):
+            return False
+        said = case.phase_verdict.quote.text if case.phase_verdict.quote is not None else ""
+        return case.frame_matching(_OFF) is None and _OFF_BY_WORDS.search(said) is None
 
     def step(self, case: Case, finding: Finding) -> Step:
         del finding
         text = (
-            f"{must_free(case)} The traceback shows nothing that turns gradients off. With gradients on "
+            f"{must_free(case)} {_known(case)} With gradients on "
             "every evaluated sample keeps its activations as in training; model.eval() alone does not "
             "change that."
         )
@@ -50,3 +55,9 @@ class NoGradEval(Action):
                 ),
             ),
         )
+
+
+def _known(case: Case) -> str:
+    if case.frames:
+        return "The traceback shows nothing that turns gradients off."
+    return "The input does not show whether gradients are off."
