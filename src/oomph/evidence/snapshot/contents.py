@@ -9,7 +9,8 @@ from typing import BinaryIO
 from oomph.errors import InputError
 from oomph.evidence.snapshot.caps import Caps
 from oomph.evidence.sources.sniff import GZIP, ZSTD
-from oomph.evidence.sources.streams import Gunzip, Pushed, Reader, Unzstd
+from oomph.evidence.sources.streams import Gunzip, Notes, Pushed, Reader
+from oomph.evidence.sources.unzstd import Unzstd
 from oomph.units import format_bytes
 
 _PIECE = 1 << 20
@@ -37,7 +38,7 @@ def contents(path: str | os.PathLike[str], caps: Caps) -> bytes:
 
 
 def _unpacked(head: bytes, file: BinaryIO, name: str, size: int, caps: Caps) -> bytes:
-    notes: list[str] = []
+    notes = Notes()
     raw = Pushed(head, file)
     reader: Reader = Gunzip(raw, notes) if head.startswith(GZIP) else Unzstd(raw, notes)
     most = min(caps.file_bytes, max(caps.unpack_floor_bytes, size * caps.unpack_ratio))
