@@ -1,7 +1,8 @@
-"""`python -m tests.conformance logs FOLDER [--json] [-v]`: rates and every miss.
+"""`python -m tests.conformance logs|snapshots FOLDER [--json] [-v]`: rates and every miss.
 
-FOLDER holds `logs/` and `expect.jsonl`. The exit code is 0 when the folder could be judged, however many misses
-there are, and 2 when it could not.
+For `logs`, FOLDER holds `logs/` and `expect.jsonl`; for `snapshots` it holds memory snapshots, and a manifest.json
+with their peaks if there is one. The exit code is 0 when the folder could be judged, however many misses there are,
+and 2 when it could not.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ def main(arguments: list[str] | None = None, explain: Explain | None = None) -> 
     """Runs the command. `explain` stands in for oomph's own in tests."""
     options = _parser().parse_args(arguments)
     try:
+        if options.command == "snapshots":
+            return _snapshots(options)
         labels = load(options.folder)
     except FolderError as error:
         print(error, file=sys.stderr)
@@ -35,6 +38,14 @@ def main(arguments: list[str] | None = None, explain: Explain | None = None) -> 
     return 0
 
 
+def _snapshots(options: argparse.Namespace) -> int:
+    from tests.conformance import snapshots  # numpy is needed only here
+
+    tally = snapshots.judge(options.folder)
+    print(snapshots.as_json(tally) if options.json else snapshots.as_text(tally, str(options.folder)))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -42,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("folder", type=Path, metavar="FOLDER", help="holds logs/ and expect.jsonl")
     logs.add_argument("--json", action="store_true", help="one JSON object on stdout")
     logs.add_argument("-v", "--verbose", action="store_true", help="one line per log on stderr")
+    snapshots = commands.add_parser("snapshots", help="replay the memory snapshots of a folder")
+    snapshots.add_argument("folder", type=Path, metavar="FOLDER", help="holds *.pickle, *.pkl, packed or not")
+    snapshots.add_argument("--json", action="store_true", help="one JSON object on stdout")
     return parser
 
 

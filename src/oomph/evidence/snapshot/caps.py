@@ -1,0 +1,31 @@
+"""How much a snapshot may ask for. A file is small; what it unpacks to need not be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oomph.units import GIB, KIB, MIB
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Bounds for one snapshot; a file beyond one of them is refused with a sentence.
+
+    file_bytes: what is read, after decompression. unpack_ratio: how many times its compressed size (and
+    `unpack_floor_bytes`) a compressed file may become; real snapshots compress 10 to 30 times.
+    text_bytes: one string. container_share: lists, dicts and tuples per byte of file above `container_floor`; each
+    costs some 100 bytes of memory, a real snapshot has one per 40 bytes of file. segments, blocks, devices: counts.
+    """
+
+    file_bytes: int = 8 * GIB
+    unpack_ratio: int = 300
+    unpack_floor_bytes: int = 16 * MIB
+    text_bytes: int = 1 * MIB
+    container_share: float = 0.16
+    container_floor: int = 1_000_000
+    devices: int = 4 * KIB
+    segments: int = 10_000_000
+    blocks: int = 50_000_000
+
+
+DEFAULT_CAPS = Caps()
