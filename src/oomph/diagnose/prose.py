@@ -36,7 +36,9 @@ def talked_about(evidence: Evidence, one: Group) -> str:
         return "it is printed inside a test session that passed"
     if one.traceback is not None and one.traceback.frames:
         return ""
-    if _DIALOGUE.match(document.lines[one.start.line].text) and not any(failure.raised for failure in one.prints):
+    if _DIALOGUE.match(document.lines[one.start.line].text) and not any(
+        failure.raised for failure in one.prints
+    ):
         return "it stands in a text that a person or a model wrote"
     if _ISSUE.match(document.lines[one.start.line].text):
         return "it stands in a list of issues"
