@@ -223,3 +223,44 @@ def test_an_empty_path_is_not_the_current_folder(run, tmp_path, paths):
     result = run("explain", *paths)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "A PATH is empty (an unset variable?): name a log or a folder." in result.stderr
+
+
+class TestRedactedStderr:
+    """With --redact no message on stderr names a file either."""
+
+    def test_verbose(self, run, tmp_path):
+        (tmp_path / "gpu-node-17.log").write_text("step 1\n")
+        result = run("explain", "--redact", "-v", "gpu-node-17.log")
+        assert result.stderr.startswith("read <file-1>.log: 7 bytes\n")
+        assert "gpu-node-17" not in result.output
+
+    @pytest.mark.parametrize(
+        ("path", "words"),
+        [
+            ("/lustre/mrossi", "oomph: <file-1> does not exist."),
+            ("mrossi.log", "oomph: <file-1>.log does not exist."),
+            ("mrossi/*.log", "oomph: No file matches <file-1>"),
+        ],
+    )
+    def test_errors(self, run, path, words):
+        result = run("explain", "--redact", path)
+        assert result.exit_code == 2
+        assert result.stderr.startswith(words)
+        assert "mrossi" not in result.output
+
+    def test_files_of_a_folder_that_cannot_be_read(self, run, tmp_path):
+        (tmp_path / "mrossi").mkdir()
+        for name in ("secretproj.pdf", "b.pdf"):
+            (tmp_path / "mrossi" / name).write_bytes(b"%PDF-1.7 \x00\x01")
+        result = run("explain", "--redact", ".")
+        assert result.exit_code == 2
+        assert "mrossi" not in result.stderr
+
+    def test_names_of_inputs_in_the_report(self, run, tmp_path):
+        (tmp_path / "gpu-node-17.log").write_bytes((EXAMPLES / "fragmentation.log").read_bytes())
+        (tmp_path / "mrossi.pdf").write_bytes(b"%PDF-1.7 \x00\x01")
+        for output_format in ("text", "json", "markdown", "sarif", "github"):
+            result = run("explain", "--redact", "--explain-evidence", "--format", output_format, ".")
+            assert result.exit_code == 1
+            assert "gpu-node-17" not in result.stdout
+            assert "mrossi" not in result.stdout

@@ -18,7 +18,12 @@ from oomph.report.redact import Redactor, redact
         ),
         (r'File "C:\Users\Jane Doe\x\site-packages\torch\_tensor.py"', 'File "torch/_tensor.py"'),
         (r"C:\Users\Jane Doe\proj\train.py by Jane Doe", "<path>/train.py by <user>"),
-        ("--output_dir=/fsx/secret-project/out", "--output_dir=<path>/out"),
+        ("--output_dir=/fsx/secret-project/out", "--output_dir=<path>"),
+        # a last name without the ending of a kind of file may be a person's or a project's
+        ("cd /lustre/mrossi", "cd <path>"),
+        ("saved to /home/alice/data/secretproj for bob", "saved to <path> for bob"),
+        ("~/mrossi-secret and ~/a/train.py", "<path> and <path>/train.py"),
+        ("/lustre/john.doe", "<path>"),
         (r"\\fileserver\share\data\x.bin", "<path>/x.bin"),
         ("/fsx/team/logs/attempt_0/3/stderr.log", "<path>/attempt_0/3/stderr.log"),
         ("at ../c10/cuda/CUDACachingAllocator.cpp:1154", "at ../c10/cuda/CUDACachingAllocator.cpp:1154"),
@@ -31,6 +36,11 @@ from oomph.report.redact import Redactor, redact
         ("write to erin.s+x@lab.example.org", "write to <email>"),
         # machines
         ("  host      : gpu-a100-03.hpc.uni.edu", "  host      : <host>"),
+        ("--host gpu-node-17 --lr 1", "--host <host> --lr 1"),
+        ("--host localhost --node-rank 3", "--host localhost --node-rank 3"),
+        ("--server dgx-03.acme.internal", "--server <host>"),
+        ("x.acme.internal --server dgx-03.acme.internal", "<host-3> --server <host>"),
+        ("--username mrossi, --user bob", "--username <user>, --user <user-2>"),
         ("  host      : localhost", "  host      : localhost"),
         ("srun: error: frontier-7: task 3: Killed", "srun: error: <host>: task 3: Killed"),
         (
@@ -66,6 +76,14 @@ from oomph.report.redact import Redactor, redact
         ('"api_key": "two words", "lr": 3e-4', '"api_key": <secret>, "lr": 3e-4'),
         ("password=p,w]x lr=3", "password=<secret> lr=3"),
         ("--wandb-token abc123 --lr 3", "--wandb-token <secret> --lr 3"),
+        ("--pw abc --password x7 --token y", "--pw <secret> --password <secret> --token <secret>"),
+        ("--hf-token hf_AbCdEfGhIjKlMnOp --next 1", "--hf-token <secret> --next 1"),
+        (
+            "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE+/\nxx==\n-----END RSA PRIVATE KEY-----\nb",
+            "a\n<secret>\nb",
+        ),
+        (r"-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl", "<secret>"),
+        ("MIIEpAIBAAKCAQEA1c7+9z4Pad7OejecsQ0bu3aumzq5z9O2vV0b/ZbGmmK5abcd", "<secret>"),
         (r"DB_PASSWORD: 'it\'s' x", "DB_PASSWORD: <secret> x"),
         ("GPU-8f3a1b2c-1d2e-3f4a-5b6c-7d8e9f0a1b2c", "GPU-<uuid>"),
     ],
@@ -151,3 +169,15 @@ def test_junk_takes_linear_time(piece):
     started = time.perf_counter()
     redact(text)
     assert time.perf_counter() - started < 10
+
+
+def test_inputs_have_numbers_for_names():
+    redactor = Redactor()
+    redactor.learn_inputs(["gpu-node-17.log", "runs/mrossi/rank0.err.gz", "out", "-"])
+    assert redactor.path("gpu-node-17.log") == "<file-1>.log"
+    assert redactor.path("runs/mrossi/rank0.err.gz") == "<file-2>.err.gz"
+    assert redactor.path("out") == "<file-3>"
+    assert (
+        redactor("gpu-node-17.log:3: ran out, see rank0.err.gz")
+        == "<file-1>.log:3: ran out, see <file-2>.err.gz"
+    )

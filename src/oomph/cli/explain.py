@@ -114,6 +114,11 @@ def command(ctx: click.Context, /, **options: object) -> None:
     """
     request = Request(**options)  # type: ignore[arg-type] # click has checked the types
     ctx.find_root().meta["oomph.verbose"] = request.verbose
+    if request.redact:
+        ctx.find_root().meta["oomph.private"] = (
+            *request.paths,
+            *([request.output] if request.output else []),
+        )
     ctx.exit(_run(ctx, request))
 
 
@@ -187,7 +192,7 @@ def _diagnose(
         finally:
             progress.finish()
         if request.verbose and not request.quiet:
-            _say_what_was_read(diagnosis, time.monotonic() - started)
+            _say_what_was_read(diagnosis, time.monotonic() - started, request)
         return diagnosis
 
     if not request.follow:
@@ -196,15 +201,26 @@ def _diagnose(
 
     def say(sentence: str, *, important: bool = False) -> None:
         if not request.quiet and (important or request.verbose or sys.stderr.isatty()):
-            click.echo(f"oomph: {sentence}", err=True)
+            click.echo(f"oomph: {_shown(sentence, request, paths)}", err=True)
 
     return Watch(paths, explain_now, say).run()
 
 
-def _say_what_was_read(diagnosis: Diagnosis, seconds: float) -> None:
+def _shown(sentence: str, request: Request, names: Sequence[str]) -> str:
+    """A sentence for stderr; with --redact without the `names` of files in it."""
+    if not request.redact:
+        return sentence
+    from oomph.report.redact import redact_names
+
+    return redact_names(sentence, names)
+
+
+def _say_what_was_read(diagnosis: Diagnosis, seconds: float, request: Request) -> None:
     documents = diagnosis.evidence.documents
+    names = [document.source for document in documents]
     for document in documents:
-        click.echo(f"read {document.source}: {document.size_bytes:,} bytes", err=True)
+        sentence = f"read {document.source}: {document.size_bytes:,} bytes"
+        click.echo(_shown(sentence, request, names), err=True)
     click.echo(f"{len(documents)} inputs in {seconds:.2f} s", err=True)
 
 
@@ -248,5 +264,5 @@ def _finish(text: str, exit_code: int, options: ReportOptions, request: Request)
     else:
         write_file(request.target, text)
         if not request.quiet:
-            click.echo(f"wrote {request.target}", err=True)
+            click.echo(_shown(f"wrote {request.target}", request, [str(request.target)]), err=True)
     return 0 if request.exit_zero else exit_code

@@ -26,6 +26,8 @@ COMMANDS = {
 
 #: Key in the root context's `meta` under which a command says whether `-v` was given.
 VERBOSE = "oomph.verbose"
+#: The same for `--redact`: the names of files that no message may have.
+PRIVATE = "oomph.private"
 
 
 class LazyGroup(click.Group):
@@ -49,7 +51,7 @@ class LazyGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except OomphError as error:
-            say(str(error))
+            say(_without_names(ctx, str(error)))
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             say("interrupted")
@@ -59,7 +61,7 @@ class LazyGroup(click.Group):
             ctx.exit(2)
         except OSError as error:
             what = f"{error.filename}: " if error.filename else ""
-            say(f"{what}{error.strerror or error}")
+            say(_without_names(ctx, f"{what}{error.strerror or error}"))
             ctx.exit(2)
         except Exception as error:  # noqa: BLE001 - the last resort: a sentence instead of a traceback
             _report_bug(error, ctx.meta.get(VERBOSE))
@@ -69,6 +71,15 @@ class LazyGroup(click.Group):
 def say(sentence: str) -> None:
     """One sentence to the user on stderr."""
     click.echo(f"oomph: {sentence}", err=True)
+
+
+def _without_names(ctx: click.Context, sentence: str) -> str:
+    names = ctx.meta.get(PRIVATE)
+    if names is None:
+        return sentence
+    from oomph.report.redact import redact_names
+
+    return redact_names(sentence, names)
 
 
 def _report_bug(error: Exception, verbose: bool | None) -> None:

@@ -50,7 +50,8 @@ class Document:
     `gaps` are line indices at which text was left out (only the neighbourhoods of interesting places of a large
     file are kept). `rank` and `attempt` come from a per-rank layout (torchrun --log-dir) or are None.
     `notes` say what was odd about the input (truncated gzip, undecodable bytes), a sentence each. `input_notes`, on the
-    first document, are those about the input as a whole. `damage` completes "what could be read of it: ..." ("its end
+    first document, are those about the input as a whole, and `passed_over` the names of files that are no document.
+    `damage` completes "what could be read of it: ..." ("its end
     is missing"), "" where all was read.
     """
 
@@ -63,6 +64,7 @@ class Document:
     gaps: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
     input_notes: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
     damage: str = ""
     _quotes: dict[int, Quote] = field(default_factory=dict, repr=False, compare=False)
 

@@ -112,6 +112,7 @@ def _prepared(
 ) -> tuple[str, str, list[Row], list[str]]:
     redactor = Redactor() if options.redact else None
     if redactor is not None:
+        redactor.learn_inputs((clean(title_a), clean(title_b)))
         for text in (
             title_a,
             title_b,

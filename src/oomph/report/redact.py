@@ -10,7 +10,7 @@ A heuristic, and it may be wrong in both directions: read what it leaves before 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from oomph.report import redact_patterns as patterns
 
@@ -20,6 +20,18 @@ def redact(text: str) -> str:
     redactor = Redactor()
     redactor.learn(text)
     return redactor(text)
+
+
+def redact_names(sentence: str, names: Iterable[str]) -> str:
+    """A message about files without their names: the `names`, and whatever else has a slash in it."""
+    redactor = Redactor()
+    for name in sorted(set(names), key=len, reverse=True):
+        redactor.learn_inputs([name])
+        if name != "-" and len(name) > 1:
+            sentence = sentence.replace(name, redactor.path(name))
+    sentence = patterns.ANY_PATH.sub(lambda match: redactor.short(match[0]), sentence)
+    redactor.learn(sentence)
+    return redactor(sentence)
 
 
 class Redactor:
@@ -34,6 +46,25 @@ class Redactor:
         self._prefixes: dict[str, None] = {}
         self._shortened: dict[str, str] = {}
         self._words: re.Pattern[str] | None = None
+        self._inputs: dict[str, str] = {}
+        self._named: re.Pattern[str] | None = None
+
+    def learn_inputs(self, names: Iterable[str]) -> None:
+        """Files that were read: `<file-1>.log` stands for each, for a file's name may be a machine's or a person's."""
+        numbers = len(set(self._inputs.values()))
+        for name in dict.fromkeys(names):
+            if name in self._inputs or name.startswith("<") or name in ("", "-"):
+                continue
+            numbers += 1
+            last = re.split(r"[\\/]", name)[-1]
+            ending = re.search(r"(?:\.[A-Za-z][A-Za-z0-9]{0,6})?(?:\.[0-9]{1,4})?(?:\.(?:gz|zst))?\Z", last)
+            shown = last[ending.start() :] if ending and patterns.FILE_NAME.match(last) else ""
+            self._inputs[name] = f"<file-{numbers}>{shown}"
+            self._inputs.setdefault(last, self._inputs[name])
+        told = sorted((name for name in self._inputs if re.search(r"[./\\]", name)), key=len, reverse=True)
+        if told:
+            words = "|".join(re.escape(name) for name in told)
+            self._named = re.compile(rf"(?<![A-Za-z0-9_./\\-])(?:{words})(?![A-Za-z0-9_/\\-]|\.[A-Za-z0-9])")
 
     def learn(self, text: str) -> None:
         """Remembers the names of people and machines that `text` gives away by where they stand."""
@@ -58,7 +89,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """`text` with everything private replaced. Names that only later texts give away are not known yet."""
-        text = _secrets(_addresses(text))
+        text = _secrets(_addresses(self._without_inputs(text)))
         parts = []
         position = 0
         for match in patterns.PUBLIC_URL.finditer(text):
@@ -69,10 +100,19 @@ class Redactor:
 
     def path(self, path: str) -> str:
         """A whole path (blanks and all): its file's name, below `<path>/`; a library's from its package on."""
+        if path in self._inputs:
+            return self._inputs[path]
         path = _secrets(_addresses(path))
         if path.startswith("<") or not re.search(r"[\\/]", path):
             return self(path)
         return self(self._shorten(path))
+
+    def _without_inputs(self, text: str) -> str:
+        return text if self._named is None else self._named.sub(lambda match: self._inputs[match[0]], text)
+
+    def short(self, path: str) -> str:
+        """A relative path as an absolute one is shown."""
+        return path if path.startswith("<") else self._shorten(path)
 
     # -- learning -------------------------------------------------------------------------------------------------
 
@@ -120,6 +160,7 @@ class Redactor:
         text = self._people(text)
         text = self._machines(text)
         text = patterns.QUOTED_PATH.sub(lambda match: f"{match[1]}{self._shorten(match[2])}{match[1]}", text)
+        text = patterns.TILDE_PATH.sub(lambda match: self._shorten(match[0]), text)
         text = patterns.WINDOWS_PATH.sub(lambda match: self._shorten(match[0]), text)
         text = patterns.POSIX_PATH.sub(lambda match: self._shorten(match[0]), text)
         return self._learned(text)
@@ -175,7 +216,9 @@ class Redactor:
         parts = [part for part in re.split(r"[\\/]+", path) if part]
         if not parts:
             return path
-        keep = [parts.pop()]
+        keep = []
+        if patterns.FILE_NAME.match(parts[-1]):
+            keep.append(parts.pop())
         while parts and patterns.RANK_FOLDER.match(parts[-1]):
             keep.insert(0, parts.pop())
         name = "/".join(keep)
@@ -206,7 +249,8 @@ class Redactor:
 
 
 def _below(number: int, name: str) -> str:
-    return f"<path>/{name}" if number == 1 else f"<path-{number}>/{name}"
+    below = f"/{name}" if name else ""
+    return f"<path>{below}" if number == 1 else f"<path-{number}>{below}"
 
 
 def _in_place(match: re.Match[str], group: int, replace: Callable[[str], str]) -> str:
@@ -231,8 +275,11 @@ def _addresses(text: str) -> str:
 
 def _secrets(text: str) -> str:
     text = patterns.BEARER.sub(lambda match: f"{match[1]}{match[2]}<secret>", text)
+    if "-----BEGIN" in text:
+        text = patterns.PRIVATE_KEY.sub("<secret>", text)
     text = patterns.TOKEN.sub("<secret>", text)
-    for pattern in (patterns.SECRET_VALUE, patterns.SECRET_OPTION):
+    text = patterns.BASE64_LINE.sub(_base64, text)
+    for pattern in (patterns.SECRET_VALUE, patterns.SECRET_OPTION, *patterns.SHORT_SECRETS):
         text = pattern.sub(_secret_value, text)
     text = patterns.HEX.sub("<secret>", text)
     return patterns.LONG_WORD.sub(_long_word, text)
@@ -243,6 +290,12 @@ def _secret_value(match: re.Match[str]) -> str:
     if patterns.NOT_SECRET_NAME.search(match["name"]) or value.lower() in patterns.NOT_SECRET_VALUE:
         return match[0]
     return f"{match['name']}{match['sign']}<secret>"
+
+
+def _base64(match: re.Match[str]) -> str:
+    kinds = (str.isupper, str.islower, str.isdigit)
+    mixed = all(any(kind(character) for character in match[2]) for kind in kinds)
+    return f"{match[1]}<secret>" if mixed else match[0]
 
 
 def _long_word(match: re.Match[str]) -> str:

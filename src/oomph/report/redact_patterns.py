@@ -41,9 +41,9 @@ _NAME = (
     r"(?:token|secret|passw(?:or)?d|passphrase|pwd|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key"
     r"|credentials?|authorization|cookie|auth[_-]?key|[_-]auth|wandb[_-]key|sas[_-]?key|account[_-]?key)"
 )
-#: A quoted string, or what stands up to the next blank; commas, quotes and brackets inside belong to it.
+#: A placeholder, a quoted string, or what stands up to the next blank; commas, quotes and brackets inside belong to it.
 _VALUE = (
-    r"(?:\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?"
+    r"(?:<[a-z]{2,6}(?:-[0-9]{1,6})?>|\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?"
     r"|(?:[^\s\"'`,;&()\[\]{}<>]|[\"'`,;()\[\]{}<>](?=[A-Za-z0-9]))+)"
 )
 #: The value after a name that says it is secret: name=value, "name": "value", name => value.
@@ -56,6 +56,21 @@ SECRET_OPTION = re.compile(
     rf"(?i)(?<![A-Za-z0-9_-])(?P<name>--?[A-Za-z0-9_-]{{0,60}}?{_NAME})"
     rf"(?P<sign>[\"']?,?\s{{1,4}})(?P<value>(?!-){_VALUE})"
 )
+#: Short names of passwords: only as an option, or with a sign.
+SHORT_SECRETS = (
+    re.compile(
+        r"(?i)(?<![A-Za-z0-9_-])(?P<name>--?(?:[A-Za-z0-9_-]{0,60}[_-])?(?:pw|pass|passwd))"
+        rf"(?P<sign>[\"']?(?:,?\s{{1,4}}|\s{{0,4}}=\s{{0,4}}))(?P<value>(?!-){_VALUE})"
+    ),
+    re.compile(rf"(?i)(?<![A-Za-z0-9-])(?P<name>pw)(?P<sign>[\"']?\s{{0,4}}[:=]\s{{0,4}})(?P<value>{_VALUE})"),
+)
+#: A private key, from its first to its last line, or to the end of the text.
+PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?s:.)*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?s:.)*)"
+)
+#: A line of such a block that stands alone.
+BASE64_LINE = re.compile(r"(?m)^([ \t|>]{0,20})([A-Za-z0-9+/]{48,80}={0,2})(?=[ \t\r]{0,20}$)")
 #: Names of tokenizer and training settings that end like a secret's name and are none.
 NOT_SECRET_NAME = re.compile(
     r"(?i)(?:^|[_-])(?:pad|eos|bos|unk|sep|cls|mask|image|video|audio|special|per|max|num|stop|end|start|next|last"
@@ -118,6 +133,10 @@ HOST_CONTEXTS = (
         rf"(?i)(?<![a-z0-9_])(?:{_HOST_SETTINGS})[\"']?\s{{0,8}}[:=]\s{{0,8}}[\"']?([A-Za-z0-9][A-Za-z0-9._\[\],-]{{1,120}})"
     ),
     re.compile(
+        rf"(?i)(?<![a-z0-9_-])--?(?:[a-z0-9]{{1,20}}[_-])?(?:{_HOST_SETTINGS}|node)[\"']?,?\s{{1,4}}[\"']?"
+        rf"{_HOST}"
+    ),
+    re.compile(
         rf"(?:srun|slurmstepd|prterun|mpirun|orted|pdsh)(?:-[\w.-]{{1,64}})?: (?:error: |info: )?{_HOST}(?=: )"
     ),
     re.compile(rf"slurmstepd-{_HOST}:"),
@@ -127,7 +146,7 @@ HOST_CONTEXTS = (
 )
 #: name:port where the name has a digit, as machines of clusters do.
 HOST_PORT = re.compile(
-    r"(?i)(?<![a-z0-9_./\\:-])((?=[a-z-]{0,40}[0-9])[a-z][a-z0-9-]{1,40})(?=:[0-9]{4,5}(?![0-9a-z]))"
+    r"(?i)(?<![a-z0-9_./\\:<-])((?=[a-z-]{0,40}[0-9])[a-z][a-z0-9-]{1,40})(?=:[0-9]{4,5}(?![0-9a-z]))"
 )
 #: Numbered things of a training job, which are no machines.
 NUMBERED_THING = re.compile(
@@ -136,7 +155,7 @@ NUMBERED_THING = re.compile(
     r"-?[0-9]{1,9}\Z"
 )
 HOST_WORD = re.compile(
-    r"(?i)(?<![A-Za-z0-9_./\\-])(?:ip-[0-9]{1,3}(?:-[0-9]{1,3}){3}|(?:node|host|dgx|hgx|gpunode|compute|login)-?[a-z]{0,8}-?[0-9]{1,6}"
+    r"(?i)(?<![A-Za-z0-9_./\\<-])(?:ip-[0-9]{1,3}(?:-[0-9]{1,3}){3}|(?:(?:gpu|cpu|hpc|cn|dl|ml|ai)-)?(?:node|host|dgx|hgx|gpunode|compute|login)-?[a-z]{0,8}-?[0-9]{1,6}"
     r"(?:-[a-z0-9]{1,12})?)(?![A-Za-z0-9_])"
 )
 
@@ -157,6 +176,10 @@ USER_CONTEXTS = (
         r"(?i)(?<![a-z0-9_])(?:user|username|user_name|logname|slurm_job_user|owner|entity|submitted by|uname)"
         r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z_][A-Za-z0-9._-]{1,31})"
     ),
+    re.compile(
+        r"(?i)(?<![a-z0-9_-])--?(?:[a-z0-9]{1,20}[_-])?(?:user|username|user[_-]name|login|owner|uname)[\"']?,?\s{1,4}"
+        r"[\"']?([A-Za-z_][A-Za-z0-9._-]{1,31})"
+    ),
     re.compile(r"uid=[0-9]{1,10}\(([A-Za-z_][A-Za-z0-9._-]{1,31})\)"),
     re.compile(r"(?<![\w/])~([A-Za-z_][A-Za-z0-9._-]{1,31})/"),
 )
@@ -169,13 +192,26 @@ POSIX_PATH = re.compile(
     r"(?<![A-Za-z0-9_.<>/~\\-])"
     rf"/(?:[^\s/\"'<>|:;,()\[\]{{}}=`*]|{_PLACEHOLDER})+/(?:[^\s\"'<>|:;,()\[\]{{}}=`]|{_PLACEHOLDER})*"
 )
+#: A path in somebody's home folder.
+TILDE_PATH = re.compile(
+    rf"(?<![A-Za-z0-9_.<>/~\\-])~[A-Za-z0-9._-]{{0,32}}/(?:[^\s\"'<>|:;,()\[\]{{}}=`*]|{_PLACEHOLDER})*"
+)
 WINDOWS_PATH = re.compile(
     rf"(?<![A-Za-z0-9])(?:[A-Za-z]:[\\/]|\\\\(?=[A-Za-z0-9<]))(?:[^\s\"'<>|:;,()*?`]|{_PLACEHOLDER})*"
 )
 #: From here on a path is a library's and stays readable.
 LIBRARY = re.compile(r"(?:^|[\\/])(?:site-packages|dist-packages)[\\/]+")
+#: Anything with a slash or backslash inside, as a message about a file has it.
+ANY_PATH = re.compile(r"(?<![^\s\"'(,;])[^\s\"'(),;/\\]{0,255}[/\\][^\s\"'(),;]{1,4000}(?<![:.])")
 #: Places of the system, the same on every machine.
 SYSTEM = re.compile(r"/(?:dev|proc|sys)(?:/|$)")
+#: A file's name that says what kind of file it is; other last names may be a person's or a project's.
+FILE_NAME = re.compile(
+    r"(?i)[^/\\]*\.(?:py|pyc|pyi|pyx|ipynb|c|cc|cpp|cxx|cu|cuh|h|hpp|rs|go|js|so|dll|exe|whl|sh|bash|zsh|slurm|sbatch|sub"
+    r"|log|out|err|txt|md|rst|html|json|jsonl|ndjson|yaml|yml|toml|cfg|conf|ini|env|xml|csv|tsv|pt|pth|bin|safetensors"
+    r"|ckpt|gguf|onnx|npy|npz|pkl|pickle|h5|hdf5|parquet|arrow|tar|zip|gz|zst|xz|bz2|lz4|model|tiktoken|vocab|idx|db"
+    r"|sqlite|nsys-rep|qdrep|pdf|png|jpg|jpeg|gif|lock|tmp)(?:\.[0-9]{1,6}){0,3}\Z"
+)
 #: Folders of a per-rank layout: numbers and attempts say which rank wrote a file, and nothing about anybody.
 RANK_FOLDER = re.compile(r"(?:attempt_[0-9]{1,4}|rank[_-]?[0-9]{1,6}|[0-9]{1,4}|stdout|stderr)\Z")
 

@@ -92,6 +92,7 @@ def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
     reduced = _reduced(diagnosis)
     text = _Text(Redactor() if options.redact else None)
     if text.redactor is not None:
+        text.redactor.learn_inputs(clean(name) for name in input_names(diagnosis))
         for string in dict.fromkeys(_strings((reduced, sources))):
             text.redactor.learn(_head(clean(string)))
     shown = text.apply(reduced)
@@ -118,6 +119,15 @@ def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
         sizes_rounded_up=any(
             "roundup_power2" in fact.value for fact in diagnosis.evidence.facts_named("alloc_conf")
         ),
+    )
+
+
+def input_names(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The names of all files of the input, those that were passed over included."""
+    documents = diagnosis.evidence.documents
+    return (
+        *(document.source for document in documents),
+        *(name for document in documents for name in document.passed_over),
     )
 
 

@@ -67,6 +67,7 @@ def load(
     notes = [*_reduced([text for _, text in texts if text.reduced]), *found.notes, *_passed_over(refused)]
     documents = _documents(texts)
     documents[0].input_notes += tuple(notes)
+    documents[0].passed_over = tuple(entry.name for entry, _ in refused)
     return documents
 
 
