@@ -5,11 +5,12 @@ import re
 
 import pytest
 
-from oomph.diagnose.model import Diagnosis, Outcome, RankVerdict
+from oomph.diagnose.model import Diagnosis, Outcome, RankVerdict, Step
 from oomph.evidence.model import Evidence
 from oomph.report.layout import cells
 from oomph.report.options import ReportOptions
 from oomph.report.text import render_text
+from oomph.report.text_advice import paste_lines
 from tests.report import fakes
 from tests.report.golden import assert_golden
 
@@ -128,3 +129,24 @@ def test_the_emptiest_diagnosis():
     assert render_text(empty, ReportOptions()).startswith("A failure for lack of memory\n\nWhy\n")
     nothing = dataclasses.replace(empty, outcome=Outcome.NO_OOM)
     assert render_text(nothing, ReportOptions()) == "No out-of-memory failure found in 0 files (0 lines)\n"
+
+
+def test_comments_of_pasted_code_stand_above_lines_that_are_too_long():
+    code = (
+        'config = LoraConfig(r=16, task_type="CAUSAL_LM")   # adapters for all layers that are linear\n'
+        "x = 1   # short\n"
+        'echo "# no comment, but a very long line of the shell that has to stay as it is, blanks and all"\n'
+        "srun --mem=0 \\\n"
+        "    python train.py --with-many-options --and-more-of-them   # a comment that cannot move up\n"
+    )
+    step = Step("x", "Title", "Text", paste=code)
+    assert paste_lines(step, "      ", 80) == [
+        "",
+        "      # adapters for all layers that are linear",
+        '      config = LoraConfig(r=16, task_type="CAUSAL_LM")',
+        "      x = 1   # short",
+        '      echo "# no comment, but a very long line of the shell that has to stay as it is, blanks and all"',
+        "      srun --mem=0 \\",
+        "          python train.py --with-many-options --and-more-of-them   # a comment that cannot move up",
+        "",
+    ]

@@ -21,10 +21,14 @@ _SETTINGS = {
     "torchtune": "loss=torchtune.modules.loss.LinearCrossEntropyLoss",
 }
 _PLAIN = (
-    "from torch.utils.checkpoint import checkpoint\n\ndef part(h, t):   # hidden states and targets, "
-    "flattened over tokens\n    return F.cross_entropy(lm_head(h).float(), t, ignore_index=-100, "
-    'reduction="sum")\n\nparts = zip(hidden.chunk(8), targets.chunk(8))\nloss = sum(checkpoint(part, h, '
-    "t, use_reentrant=False) for h, t in parts) / (targets != -100).sum()"
+    "from torch.utils.checkpoint import checkpoint\n\n"
+    "# hidden states and targets, flattened over tokens\n"
+    "def part(h, t):\n"
+    "    logits = lm_head(h).float()\n"
+    '    return F.cross_entropy(logits, t, ignore_index=-100, reduction="sum")\n\n'
+    "parts = zip(hidden.chunk(8), targets.chunk(8))\n"
+    "losses = [checkpoint(part, h, t, use_reentrant=False) for h, t in parts]\n"
+    "loss = sum(losses) / (targets != -100).sum()"
 )
 
 

@@ -13,16 +13,23 @@ from oomph.remedy.words import must_free
 _FSDP2 = re.compile(r"get_model_state_dict|get_state_dict|checkpoint[/\\]state_dict\.py")
 _FSDP1 = re.compile(r"full_state_dict|_state_dict_utils|fully_sharded_data_parallel", re.IGNORECASE)
 _STATE_DICT_API = (
-    "from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict\n\noptions "
-    "= StateDictOptions(full_state_dict=True, cpu_offload=True)   # the full dict is on rank 0 only\nstate "
-    "= get_model_state_dict(model, options=options)"
+    "from torch.distributed.checkpoint import state_dict\n\n"
+    "# the full dict is on rank 0 only\n"
+    "options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)\n"
+    "state = state_dict.get_model_state_dict(model, options=options)"
 )
 _FSDP1_CONFIG = (
-    "from torch.distributed.fsdp import FullStateDictConfig, StateDictType, FullyShardedDataParallel as "
-    "FSDP\n\nconfig = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)\nwith "
-    "FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, config):\n    state = model.state_dict()"
+    "from torch.distributed.fsdp import FullStateDictConfig, StateDictType\n"
+    "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n\n"
+    "config = FullStateDictConfig(offload_to_cpu=True, rank0_only=True)\n"
+    "with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, config):\n"
+    "    state = model.state_dict()"
 )
-_PLAIN = "state = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}\ntorch.save(state, path)"
+_PLAIN = (
+    "state = model.state_dict()\n"
+    "state = {name: tensor.detach().cpu() for name, tensor in state.items()}\n"
+    "torch.save(state, path)"
+)
 _SETTINGS = {
     "deepspeed": (
         '"zero_optimization": {"stage3_gather_16bit_weights_on_model_save": false}\n'

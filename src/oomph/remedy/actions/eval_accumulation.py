@@ -10,8 +10,9 @@ from oomph.remedy.setup import setup_of
 from oomph.remedy.words import must_free
 
 _TRAINER = (
-    "eval_accumulation_steps=8,\n# and keep predictions instead of logits:\nTrainer(..., "
-    "preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1))"
+    "eval_accumulation_steps=8,\n# and keep predictions instead of logits:\n"
+    "def keep_predictions(logits, labels):\n    return logits.argmax(dim=-1)\n\n"
+    "Trainer(..., preprocess_logits_for_metrics=keep_predictions)"
 )
 _PLAIN = "outputs.append(prediction.argmax(-1).cpu())   # instead of outputs.append(logits)"
 

@@ -15,7 +15,9 @@ _SETTINGS = {
 }
 _PEFT = (
     "from peft import LoraConfig, get_peft_model\n\n"
-    'config = LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")\n'
+    "config = LoraConfig(\n"
+    '    r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"\n'
+    ")\n"
     "model = get_peft_model(model, config)\nmodel.print_trainable_parameters()"
 )
 

@@ -11,8 +11,11 @@ from oomph.remedy.words import must_free
 
 _ON = re.compile(r"map_location\s*=\s*(?:torch\.device\()?['\"]cpu['\"]")
 _PASTE = (
-    'checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)\n'
-    'model.load_state_dict(checkpoint["model"])          # your keys may differ\n'
+    "checkpoint = torch.load(\n"
+    '    path, map_location="cpu", mmap=True, weights_only=True\n'
+    ")\n"
+    "# your keys may differ\n"
+    'model.load_state_dict(checkpoint["model"])\n'
     'optimizer.load_state_dict(checkpoint["optimizer"])\n'
     "del checkpoint"
 )

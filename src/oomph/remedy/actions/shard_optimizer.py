@@ -19,8 +19,10 @@ _SETTINGS = {
     "torchtune": "tune run --nproc_per_node <gpus> full_finetune_distributed --config <config>",
 }
 _PLAIN = (
-    "from torch.distributed.optim import ZeroRedundancyOptimizer\n\noptimizer = "
-    "ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr)"
+    "from torch.distributed.optim import ZeroRedundancyOptimizer\n\n"
+    "optimizer = ZeroRedundancyOptimizer(\n"
+    "    model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr\n"
+    ")"
 )
 
 _ZERO_OFFLOAD = '"zero_optimization": {"offload_optimizer": {"device": "cpu"}}'
