@@ -189,3 +189,14 @@ class TestOneJobOrTwo:
             [answer] = [line for line in text.splitlines() if line.startswith(f"{name}: OOM")]
             assert answer
         assert text.count("First change: ") == 2
+
+    def test_ranks_of_a_pipeline_hold_parts_of_a_model(self, run, tmp_path):
+        # torchrun --log-dir: one folder per rank; the two stages have 3 and 4 thousand million parameters.
+        for rank, parameters in enumerate(("3,000,000,000", "4,000,000,000")):
+            folder = tmp_path / "logs" / "attempt_0" / str(rank)
+            folder.mkdir(parents=True)
+            text = message(rank, head=f"total params: {parameters}\n")
+            (folder / "stderr.log").write_text(text, encoding="utf-8")
+        result = run("explain", "logs")
+        assert result.exit_code == 1
+        assert "several jobs" not in result.stdout

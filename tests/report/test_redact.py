@@ -41,6 +41,7 @@ from oomph.report.redact import Redactor, redact
         ("--server dgx-03.acme.internal", "--server <host>"),
         ("x.acme.internal --server dgx-03.acme.internal", "<host-3> --server <host>"),
         ("--username mrossi, --user bob", "--username <user>, --user <user-2>"),
+        ("--user x --lr 1", "--user <user> --lr 1"),
         ("  host      : localhost", "  host      : localhost"),
         ("srun: error: frontier-7: task 3: Killed", "srun: error: <host>: task 3: Killed"),
         (

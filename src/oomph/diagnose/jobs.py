@@ -82,10 +82,10 @@ def are_two_runs(a: Diagnosis, b: Diagnosis) -> bool:
 def several_jobs(evidence: Evidence, document: int) -> str:
     """A phrase that says in what the input's files differ from file `document`, which cannot be if all are of one
     job; "" when nothing does."""
-    by_file = [_identity(evidence, index) for index in range(len(evidence.documents))]
-    mine = by_file[document]
-    for index, other in enumerate(by_file):
-        name = _conflict(mine, other, _IDENTITY)
+    mine = _identity(evidence, document)
+    for index in range(len(evidence.documents)):
+        other = _identity(evidence, index)
+        name = _conflict(mine, other, _names_of(evidence, document, index))
         if name:
             here, there = _shown(name, mine[name]), _shown(name, other[name])
             source = evidence.documents[index].source
@@ -102,7 +102,8 @@ def of_one_job(evidence: Evidence, document: int) -> Evidence:
     foreign = {
         index
         for index in range(len(evidence.documents))
-        if index != document and _conflict(mine, _identity(evidence, index), _IDENTITY)
+        if index != document
+        and _conflict(mine, _identity(evidence, index), _names_of(evidence, document, index))
     }
     sources = {evidence.documents[index].source for index in foreign}
     return replace(
@@ -151,6 +152,14 @@ def _values(evidence: Evidence, names: Sequence[str], document: int | None) -> d
 def _without_size() -> tuple[str, ...]:
     """Ranks of a pipeline hold parts of a model, which differ in size."""
     return tuple(name for name in _IDENTITY if name != "total_params")
+
+
+def _names_of(evidence: Evidence, a: int, b: int) -> Sequence[str]:
+    """What two files of one job have in common. Two ranks of it may hold parts of the model, on different cards."""
+    left, right = evidence.documents[a].rank, evidence.documents[b].rank
+    if left is not None and right is not None and left != right:
+        return tuple(name for name in _without_size() if name != "capacity")
+    return tuple(_IDENTITY)
 
 
 def _conflict(a: Values, b: Values, names: Sequence[str] | Mapping[str, str]) -> str:

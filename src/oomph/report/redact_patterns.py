@@ -178,7 +178,7 @@ USER_CONTEXTS = (
     ),
     re.compile(
         r"(?i)(?<![a-z0-9_-])--?(?:[a-z0-9]{1,20}[_-])?(?:user|username|user[_-]name|login|owner|uname)[\"']?,?\s{1,4}"
-        r"[\"']?([A-Za-z_][A-Za-z0-9._-]{1,31})"
+        r"[\"']?([A-Za-z_][A-Za-z0-9._-]{0,31})"
     ),
     re.compile(r"uid=[0-9]{1,10}\(([A-Za-z_][A-Za-z0-9._-]{1,31})\)"),
     re.compile(r"(?<![\w/])~([A-Za-z_][A-Za-z0-9._-]{1,31})/"),
