@@ -39,6 +39,7 @@ from oomph.report.redact import Redactor, redact
         ("--host gpu-node-17 --lr 1", "--host <host> --lr 1"),
         ("--host localhost --node-rank 3", "--host localhost --node-rank 3"),
         ("--server dgx-03.acme.internal", "--server <host>"),
+        ("--master-addr mybox --main-process-ip otherbox", "--master-addr <host> --main-process-ip <host-2>"),
         ("x.acme.internal --server dgx-03.acme.internal", "<host-3> --server <host>"),
         ("--username mrossi, --user bob", "--username <user>, --user <user-2>"),
         ("--user x --lr 1", "--user <user> --lr 1"),

@@ -124,8 +124,8 @@ FQDN = re.compile(
 #: Where a machine's name stands: torchelastic's table, environment variables, srun, slurmstepd, NCCL, Ray, rendezvous.
 _HOST = r"([A-Za-z][A-Za-z0-9._-]{1,62})"
 _HOST_SETTINGS = (
-    "host|hostname|host_name|nodename|node_name|nodelist|machine|fqdn|server|slurmd_nodename|slurm_(?:job_)?nodelist"
-    "|slurm_submit_host|slurm_launch_node_ipaddr|master_addr|master_address|main_process_ip|rdzv[_-]endpoint|rdzv_host"
+    "host|hostname|host[_-]name|nodename|node[_-]name|nodelist|machine|fqdn|server|slurmd_nodename|slurm_(?:job_)?nodelist"
+    "|slurm_submit_host|slurm_launch_node_ipaddr|master[_-]addr|master[_-]address|main[_-]process[_-]ip|rdzv[_-]endpoint|rdzv_host"
     "|head_node(?:_ip)?|node_ip_address|computername"
 )
 HOST_CONTEXTS = (
