@@ -126,12 +126,20 @@ def of_one_job(evidence: Evidence, document: int) -> Evidence:
 def _identity(evidence: Evidence, document: int | None = None) -> Values:
     """The values of `_IDENTITY` that the input, or one file of it, shows."""
     values = _values(evidence, tuple(_IDENTITY), document)
-    capacities = {
-        str(failure.numbers["capacity_bytes"].bytes)
-        for failure in evidence.failures
-        if "capacity_bytes" in failure.numbers and document in (None, failure.position.document)
-    }
-    return {**values, "capacity": frozenset(capacities)}
+    known = evidence.derived(_Capacities).by_document
+    shown = known.values() if document is None else [known.get(document, set())]
+    return {**values, "capacity": frozenset(size for sizes in shown for size in sizes)}
+
+
+class _Capacities:
+    """The capacities that the failures of each document print."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.by_document: dict[int, set[str]] = {}
+        for failure in evidence.failures:
+            if "capacity_bytes" in failure.numbers:
+                size = str(failure.numbers["capacity_bytes"].bytes)
+                self.by_document.setdefault(failure.position.document, set()).add(size)
 
 
 def _settings(evidence: Evidence) -> Values:
@@ -142,8 +150,9 @@ def _values(evidence: Evidence, names: Sequence[str], document: int | None) -> d
     return {
         name: frozenset(
             fact.value
-            for fact in evidence.facts
-            if fact.name == name and document in (None, fact.position.document)
+            for fact in (
+                evidence.facts_named(name) if document is None else evidence.facts_in(document, name)
+            )
         )
         for name in names
     }

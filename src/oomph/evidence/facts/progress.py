@@ -35,12 +35,19 @@ _SAMPLES = re.compile(
 _EPOCH_STEP = re.compile(
     r"\bepoch:?\s{0,2}\[?\d{1,6}\]?,? (?:it|iter|step|batch):? (\d{1,12})\b", re.IGNORECASE
 )
-#: An epoch's summary with a figure; Chinese and Japanese epochs; a finished trial of a study (Optuna).
+#: An epoch's summary with a figure; Chinese and Japanese epochs; a finished trial of a study (Optuna). Each with a word
+#: (lower case) without which it need not be looked for.
 _UNNUMBERED = (
-    re.compile(r"\bepoch:? \d{1,6} (?:finished|done|ended|completed?)\b", re.IGNORECASE),
-    re.compile(r"^\W{0,4}epoch[ :]{0,2}\d{1,6}(?:/\d{1,6})?[ :,|-]{1,4}\w[^\n]{0,60}?\d\.\d", re.IGNORECASE),
-    re.compile(r"(?:第 {0,2}\d{1,6} {0,2}轮|エポック {0,2}\d{1,6}).{0,40}?(?:损失|損失|loss).{0,4}\d"),
-    re.compile(r"\bTrial \d{1,6} finished with value"),
+    ("epoch", re.compile(r"\bepoch:? \d{1,6} (?:finished|done|ended|completed?)\b", re.IGNORECASE)),
+    (
+        "epoch",
+        re.compile(
+            r"^\W{0,4}epoch[ :]{0,2}\d{1,6}(?:/\d{1,6})?[ :,|-]{1,4}\w[^\n]{0,60}?\d\.\d", re.IGNORECASE
+        ),
+    ),
+    ("轮", re.compile(r"第 {0,2}\d{1,6} {0,2}轮.{0,40}?(?:损失|loss).{0,4}\d")),
+    ("エポック", re.compile(r"エポック {0,2}\d{1,6}.{0,40}?(?:損失|loss).{0,4}\d")),
+    ("trial", re.compile(r"\bTrial \d{1,6} finished with value")),
 )
 _TABLE = re.compile(r"^(\d{1,9})\s+\(\d{1,3}\.\d{1,4}%\)\s+[\d.]{1,12} (?:ms|s)\b")  # nerfstudio
 _EPOCH = re.compile(r"\bepoch\b|['\"]loss['\"]")
@@ -119,7 +126,10 @@ def _of_line(text: str, stream: _Stream) -> str | None:
     match = _EPOCH_STEP.search(text) or _TABLE.match(text)
     if match:
         return str(int(match[1]))
-    return "" if any(pattern.search(text) for pattern in _UNNUMBERED) else None
+    for word, pattern in _UNNUMBERED:
+        if word in low and pattern.search(text):
+            return ""
+    return None
 
 
 def _is_summary(low: str) -> bool:

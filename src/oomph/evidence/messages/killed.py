@@ -17,6 +17,17 @@ _CODE = re.compile(
     r"(?:exitcode|ExitCode|exit_code|exitstatus|exitedwithcode|exitCode)[\"']?[:=]?(?:137|-9)(?!\d)|"
     r"interruptedbysignal9:SIGKILL"
 )
+#: One of these stands in every text of `_CODE`: digits alone stand in every log.
+_WORDS = (
+    "exitcode",
+    "ExitCode",
+    "exit_code",
+    "exitCode",
+    "exitstatus",
+    "exitedwithcode",
+    "returncode=-9",
+    "SIGKILL",
+)
 #: A sentence about the code, not a report of it.
 _EXPLAINED = re.compile(
     r"[)\"'`]?,?(?:means|meaning|indicates|isusually|usually|typically|oftenmeans|ifthe|ispossible)"
@@ -32,7 +43,7 @@ _RANK = re.compile(r"rank:(\d{1,6})\(local_rank:\d{1,6}\)exitcode$")
 def parse(stream: StreamText) -> Iterable[Failure]:
     """Failures for processes that somebody killed with signal 9."""
     text = stream.text
-    if "-9" in text or "137" in text or "SIGKILL" in text:
+    if any(word in text for word in _WORDS):
         matches = [match for match in _CODE.finditer(text) if not _EXPLAINED.match(text, match.end())]
         by_pid = {match[3]: _rank_in_table(text, match) for match in matches if match[3]}
         for match in matches:
