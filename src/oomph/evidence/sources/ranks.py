@@ -23,11 +23,9 @@ _OTHER_ROLE = re.compile(r"(?<![a-z])(?:master|chief|head|launcher|driver)(?![a-
 _DIGITS = re.compile(r"\d+")
 _LINE_RANK = re.compile(r"^\[rank ?(\d{1,6})\]:", re.MULTILINE)
 
-#: Behind a timestamp, a level and a logger's name, or between brackets.
-_SAID_RANK = re.compile(
-    r"(?:(?<=[\[\s:,|])|^)(?<!local )(?<!lora )(?<!Lora )(?<!LoRA )rank[ =:]{1,2}(\d{1,6})(?=[\]\s:,|]|$)",
-    re.MULTILINE,
-)
+#: Behind a timestamp, a level and a logger's name, or between brackets. The literal comes first: it is found fast.
+_SAID_RANK = re.compile(r"rank[ =:]{1,2}(\d{1,6})(?=[\]\s:,|]|$)", re.MULTILINE)
+_NO_RANK_BEFORE = ("local ", "lora ", "Lora ", "LoRA ", "LORA ")
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,20 @@ def said_ranks(texts: Sequence[Sequence[str]]) -> dict[int, int]:
     when the files of the input differ in it (a LoRA rank, or rank 0's chatter in a shared file, do not).
     """
     found: dict[int, int] = {}
+    if len(texts) < 2:
+        return found
     for index, regions in enumerate(texts):
         ranks: set[str] = set()
         for text in regions:
-            if "ank" in text:
-                ranks.update(_SAID_RANK.findall(text))
+            for match in _SAID_RANK.finditer(text):
+                at = match.start()
+                if (at and text[at - 1] not in "[ \t\n\r:,|") or text[max(0, at - 6) : at].endswith(
+                    _NO_RANK_BEFORE
+                ):
+                    continue
+                ranks.add(match[1])
+                if len(ranks) > 1:
+                    break
             if len(ranks) > 1:
                 break
         if len(ranks) == 1:
