@@ -46,11 +46,13 @@ MOST = 10_000
 _Found = tuple[Position, int, Position, Failure]
 
 
-def parse(document: Document, *, limit: int = MOST) -> list[Failure]:
-    """The failure texts of one document, in the order of its lines. Never raises on any text.
+def parse(document: Document) -> list[Failure]:
+    """The failure texts of one document, in the order of its lines. Never raises on any text."""
+    return parse_ends(document, MOST)[0]
 
-    Of more than `limit` the first and the last are returned, and the document's notes say how many are left out.
-    """
+
+def parse_ends(document: Document, limit: int) -> tuple[list[Failure], int]:
+    """`parse`, but of more than `limit` texts only the first and the last, and how many were left out."""
     found: list[_Found] = []
     left_out = 0
     for stream in stream_texts(document):
@@ -61,9 +63,7 @@ def parse(document: Document, *, limit: int = MOST) -> list[Failure]:
             left_out += more
     found.sort(key=_order)
     found, more = _ends(found, limit)
-    if left_out + more:
-        document.notes += (f"{left_out + more} more failure texts were counted but not read",)
-    return [item[3] for item in found]
+    return [item[3] for item in found], left_out + more
 
 
 def _order(item: _Found) -> tuple[Position, int, Position]:
