@@ -62,7 +62,9 @@ SHORT_SECRETS = (
         r"(?i)(?<![A-Za-z0-9_-])(?P<name>--?(?:[A-Za-z0-9_-]{0,60}[_-])?(?:pw|pass|passwd))"
         rf"(?P<sign>[\"']?(?:,?\s{{1,4}}|\s{{0,4}}=\s{{0,4}}))(?P<value>(?!-){_VALUE})"
     ),
-    re.compile(rf"(?i)(?<![A-Za-z0-9-])(?P<name>pw)(?P<sign>[\"']?\s{{0,4}}[:=]\s{{0,4}})(?P<value>{_VALUE})"),
+    re.compile(
+        rf"(?i)(?<![A-Za-z0-9-])(?P<name>pw)(?P<sign>[\"']?\s{{0,4}}[:=]\s{{0,4}})(?P<value>{_VALUE})"
+    ),
 )
 #: A private key, from its first to its last line, or to the end of the text.
 PRIVATE_KEY = re.compile(
