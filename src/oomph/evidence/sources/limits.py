@@ -8,7 +8,7 @@ KIB = 1 << 10
 MIB = 1 << 20
 
 #: Every line costs time and memory of its own: a shorter one counts as so many bytes.
-_LEAST_LINE = 40
+_LEAST_LINE = 80
 #: What any file may keep: a rank's traceback and what follows it.
 _LEAST_KEPT = 24 * KIB
 _FIRST_FILES = 2
@@ -30,7 +30,7 @@ class Limits:
     Files up to `whole` are kept whole. Of larger ones: the first `head`, the last `tail`, at most `samples` places of
     `sample` bytes spread over the rest, and the windows around triggers, whose sizes are divided by `shrink`;
     altogether at most `kept`. `chunk` is read at once. `all_files` is about what all inputs of a command together
-    may keep.
+    may keep, `files` how many there are: they share the patience with a literal that is everywhere.
     """
 
     whole: int = MIB
@@ -42,6 +42,7 @@ class Limits:
     kept: int = 6 * MIB
     chunk: int = 4 * MIB
     all_files: int = 28 * MIB
+    files: int = 1
 
     def next_file(self, used: int, index: int, files: int) -> Limits:
         """The limits for file `index` of `files` when those before it kept `used` bytes.
@@ -76,12 +77,11 @@ def limits_for(files: int) -> Limits:
         sample=KIB if files < 64 else KIB // 2,
         shrink=1 if files <= 8 else min(8, 1 + files // 16),
         chunk=4 * MIB if files < 16 else 256 * KIB,
+        files=max(1, files),
     )
 
 
 #: For files that look binary: only what stands around triggers.
 def triggers_only(limits: Limits) -> Limits:
     """`limits` without the parts that are kept for their place alone."""
-    return Limits(
-        whole=0, head=0, tail=0, samples=0, shrink=limits.shrink, kept=limits.kept, chunk=limits.chunk
-    )
+    return replace(limits, whole=0, head=0, tail=0, samples=0)

@@ -22,6 +22,8 @@ from oomph.evidence.sources.triggers import MIDDLE_BYTES, TRIGGERS, Window
 #: What the automaton returns: (literal's index, start, end) in the order of the text.
 Hits = list[tuple[int, int, int]]
 
+#: A literal is searched for until it was found so often, even in one of thousands of files.
+_LEAST_HOT = 2_000
 #: A message and what belongs to it never needs less after its first words.
 _LEAST_AFTER = 2048
 #: Ranks of what is kept for its place alone (see `Window.rank` for the others).
@@ -105,6 +107,7 @@ class _Tracker:
         self.longest = max(min(window.longest // shrink, limits.kept // 2), self.before + self.after)
         self.last_places = max(1, window.last // shrink)
         self.first_places = max(1, window.first // shrink)
+        self.hot = max(_LEAST_HOT, window.hot // limits.files)
         self.first: list[_Place] = []
         self.last: deque[_Place] = deque()
         self.middle: list[Piece] = []
@@ -234,7 +237,7 @@ class _Scanner:
 
     def _retire_hot(self) -> None:
         """Stops the search for literals that stand on every other line: their later places are not needed."""
-        hot = {index for index, tracker in self._trackers.items() if tracker.hits > tracker.window.hot}
+        hot = {index for index, tracker in self._trackers.items() if tracker.hits > tracker.hot}
         if hot != self._retired:
             self._retired = hot
             # The place of a literal that is not searched for stays, so that indexes stay what they are.
