@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from oomph.evidence.lines.clock import parse_clock
 from oomph.evidence.lines.writers import counts_up, writer_of
@@ -156,7 +157,7 @@ def strip(text: str, prefixes: Prefixes) -> Stripped:
             match = _SRUN.match(out.text)
             if match:
                 task = int(match[1])
-                _writer(out, f"task{task}", task)
+                _writer(out, _name("task", task), task)
                 out.text = out.text[match.end() :]
         for pattern in prefixes.learned:
             match = pattern.match(out.text)
@@ -181,6 +182,12 @@ def strip(text: str, prefixes: Prefixes) -> Stripped:
     return out
 
 
+@lru_cache(4096)
+def _name(kind: str, number: int) -> str:
+    """The name of a writer's stream; one string for all of its lines."""
+    return f"{kind}{number}"
+
+
 def _writer(out: Stripped, stream: str, rank: int | None) -> None:
     """Inner prefixes are written by the process itself: they win over the launcher's."""
     if stream:
@@ -194,15 +201,15 @@ def _bracket(out: Stripped) -> bool:
     match = _RANK.match(text)
     if match:
         rank = int(match[1])
-        _writer(out, f"rank{rank}", rank)
+        _writer(out, _name("rank", rank), rank)
     else:
         match = _MPI.match(text)
         if match:
-            _writer(out, f"rank{int(match[1])}", int(match[1]))
+            _writer(out, _name("rank", int(match[1])), int(match[1]))
         else:
             match = _TORCHRUN_TEE.match(text)
             if match:
-                _writer(out, f"local{int(match[2])}", int(match[2]))
+                _writer(out, _name("local", int(match[2])), int(match[2]))
             else:
                 match = _POD.match(text)
                 if match is None:

@@ -9,10 +9,11 @@ from oomph.evidence.traces.parser import StreamTraces
 def parse(document: Document) -> list[Traceback]:
     """All tracebacks of one document in the order in which they start. Never raises on any text."""
     streams: dict[str, StreamTraces] = {}
+    known: dict[str, str] = {}
     for index, line in enumerate(document.lines):
         reader = streams.get(line.stream)
         if reader is None:
-            reader = streams[line.stream] = StreamTraces(document, line.stream)
+            reader = streams[line.stream] = StreamTraces(document, line.stream, known)
         reader.feed(index, line.text)
     found = []
     for reader in streams.values():

@@ -38,11 +38,13 @@ class _Open:
 
 
 class StreamTraces:
-    """Reads the lines of one stream in order; `found` holds the finished tracebacks."""
+    """Reads the lines of one stream in order; `found` holds the finished tracebacks. `known` is shared by the streams
+    of a document: many ranks print the same files, functions and code, which are kept once."""
 
-    def __init__(self, document: Document, stream: str) -> None:
+    def __init__(self, document: Document, stream: str, known: dict[str, str]) -> None:
         self._document = document
         self._stream = stream
+        self._once = known.setdefault
         self._open: _Open | None = None
         self._broken: tuple[int, str] | None = None
         self.found: list[Traceback] = []
@@ -154,14 +156,21 @@ class StreamTraces:
         current, self._open = self._open, None
         if current is None or not (current.frames or name):
             return
-        number = self._document.index
+        number, once = self._document.index, self._once
         line = self._document.lines[min(current.start, len(self._document.lines) - 1)]
         if current.style == "vscode" and not name:
             current.frames.reverse()
         self.found.append(
             Traceback(
                 frames=tuple(
-                    Frame(f.file, f.line, f.function, f.code, f.span, Position(number, f.index))
+                    Frame(
+                        once(f.file, f.file),
+                        f.line,
+                        once(f.function, f.function),
+                        once(f.code, f.code),
+                        once(f.span, f.span),
+                        Position(number, f.index),
+                    )
                     for f in current.frames
                 ),
                 exception=name or current.name,
