@@ -41,7 +41,7 @@ class Limits:
     shrink: int = 1
     kept: int = 6 * MIB
     chunk: int = 4 * MIB
-    all_files: int = 28 * MIB
+    all_files: int = 20 * MIB
     files: int = 1
 
     def next_file(self, used: int, index: int, files: int) -> Limits:
