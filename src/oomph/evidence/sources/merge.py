@@ -142,7 +142,10 @@ def _trim(piece: Piece, size: int) -> Passage:
         end -= 1
     begin = 0
     if start > 0:
-        most = len(text) if piece.first_hit < 0 else min(end, max(0, piece.first_hit - start))
+        if piece.first_hit >= 0:
+            most = min(end, max(0, piece.first_hit - start))
+        else:  # the input's last line end has no line behind it
+            most = len(text) if piece.end < size else end
         newline = text.find(b"\n", 0, most)
         if newline >= 0:
             begin, line = newline + 1, line + 1
