@@ -75,19 +75,16 @@ def lives_on(evidence: Evidence, one: Group) -> tuple[bool, str]:
     count = 0
     last: Fact | None = None
     # Success counts only where no process is said to have failed behind it.
-    success = _behind(
-        evidence,
-        end.document,
-        "success",
-        max(end.line, evidence.derived(Exits).last_failed(end.document) - 1),
-    )
-    if success:
-        fact = success[0]
+    success = evidence.facts_in(end.document, "success")
+    at = _behind(success, max(end.line, evidence.derived(Exits).last_failed(end.document) - 1))
+    if at < len(success):
+        fact = success[at]
         return True, f"the job ended well afterwards (line {fact.quote.line}: {fact.quote.text[:80]})"
-    behind = _behind(evidence, end.document, "progress", end.line)
+    progress = evidence.facts_in(end.document, "progress")
+    at = _behind(progress, end.line)
     looks = max(_LEAST_LOOKS, _LOOKS // len(evidence.failures))
-    cut = len(behind) > 2 * looks
-    for fact in (*behind[:looks], *behind[-looks:]) if cut else behind:
+    cut = len(progress) - at > 2 * looks
+    for fact in (*progress[at : at + looks], *progress[-looks:]) if cut else progress[at:]:
         if _same_writer(evidence, one, fact) and _beyond(fact, reached):
             count += 1
             last = fact
@@ -99,9 +96,9 @@ def lives_on(evidence: Evidence, one: Group) -> tuple[bool, str]:
     return False, ""
 
 
-def _behind(evidence: Evidence, document: int, name: str, line: int) -> Sequence[Fact]:
-    facts = evidence.facts_in(document, name)
-    return facts[bisect_right(facts, line, key=line_of) :]
+def _behind(facts: Sequence[Fact], line: int) -> int:
+    """The index of the first of `facts` (of one document) behind `line`."""
+    return bisect_right(facts, line, key=line_of)
 
 
 def _beyond(fact: Fact, reached: int | None) -> bool:
@@ -183,6 +180,13 @@ def _buffered(evidence: Evidence, one: Group) -> bool:
     if one.announced_as_caught or not any(failure.raised for failure in one.prints):
         return False
     lines = evidence.documents[one.end.document].lines
-    rest = [line for line in lines[one.end.line + 1 :] if line.text.strip()]
-    steps = len(_behind(evidence, one.end.document, "progress", one.end.line))
-    return steps >= len(rest) and sum(len(line.text) + 1 for line in rest) <= _BLOCK
+    written = size = 0
+    for index in range(one.end.line + 1, len(lines)):
+        if lines[index].text.strip():
+            written += 1
+            size += len(lines[index].text) + 1
+        if size > _BLOCK or index > one.end.line + _BLOCK:
+            return False
+    progress = evidence.facts_in(one.end.document, "progress")
+    steps = len(progress) - _behind(progress, one.end.line)
+    return steps >= written
