@@ -49,7 +49,10 @@ def load(
     Raises InputError, with a sentence that says what to do, when a path does not exist or nothing can be read. Notes
     about the whole input (passed-over files) are the first document's `input_notes`.
     """
-    found = discover(paths)
+    try:
+        found = discover(paths)
+    except InputError as error:
+        raise InputError(_one_line(str(error))) from None
     limits = limits or limits_for(len(found.entries))
     meter = _Meter(progress, sum(entry.size for entry in found.entries))
     results: list[tuple[Entry, Text | Refused]] = []
@@ -63,12 +66,17 @@ def load(
     texts = [(entry, text) for entry, text in results if isinstance(text, Text)]
     refused = [(entry, text) for entry, text in results if isinstance(text, Refused)]
     if not texts:
-        raise InputError(_refusal(refused, found.notes))
+        raise InputError(_one_line(_refusal(refused, found.notes)))
     notes = [*_reduced([text for _, text in texts if text.reduced]), *found.notes, *_passed_over(refused)]
     documents = _documents(texts)
     documents[0].input_notes += tuple(notes)
     documents[0].passed_over = tuple(entry.name for entry, _ in refused)
     return documents
+
+
+def _one_line(sentence: str) -> str:
+    """`sentence` without what file names may do to a terminal: controls, line ends, marks of direction."""
+    return "".join(character if character.isprintable() else "?" for character in sentence)
 
 
 class _Meter:
