@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import io
 import json
 import os
 import random
 import re
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -124,13 +127,13 @@ def _truncate(data: bytes, _: Sequence[bytes], chance: random.Random) -> bytes:
 
 def _flip(data: bytes, _: Sequence[bytes], chance: random.Random) -> bytes:
     changed = bytearray(data)
-    for _ in range(chance.randint(1, 8) if changed else 0):
+    for _time in range(chance.randint(1, 8) if changed else 0):
         changed[chance.randrange(len(changed))] = chance.randrange(256)
     return bytes(changed)
 
 
 def _token(data: bytes, _: Sequence[bytes], chance: random.Random) -> bytes:
-    for _ in range(chance.randint(1, 4)):
+    for _time in range(chance.randint(1, 4)):
         at = chance.randint(0, len(data))
         data = data[:at] + chance.choice(TOKENS) * chance.choice((1, 1, 1, 2, 50)) + data[at:]
     return data
@@ -273,10 +276,9 @@ def fuzz_plain(judge: Judge, corpus: Sequence[bytes], seconds: float, seed: int)
 
 
 def fuzz_guided(judge: Judge, corpus: Sequence[bytes], folder: Path, seconds: float, seed: int) -> None:
-    """Lets atheris look for inputs that reach new code; every other mutation is one of ours. libFuzzer ends the
-    process itself, with code 0: `_say_at_exit` has the last word."""
-    import atheris
-
+    """Lets atheris look for inputs that reach new code; every other mutation is one of ours. libFuzzer does not come
+    back: `finish` ends the process."""
+    atheris = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["oomph"]):
         check = load_pipeline()
     chance = random.Random(seed)  # noqa: S311 - as above
@@ -289,6 +291,7 @@ def fuzz_guided(judge: Judge, corpus: Sequence[bytes], folder: Path, seconds: fl
     def one(data: bytes) -> None:
         judge.run(check, data)
         if time.monotonic() > end:
+            shutil.rmtree(folder, ignore_errors=True)
             finish(judge)
 
     def custom(data: bytes, most: int, _number: int) -> bytes:
@@ -309,7 +312,7 @@ def fuzz_guided(judge: Judge, corpus: Sequence[bytes], folder: Path, seconds: fl
 
 
 def finish(judge: Judge) -> None:
-    """Prints the ratio that the promise is about and ends the process (libFuzzer would not let go otherwise)."""
+    """Says what was found and ends the process: 1 when an input failed (libFuzzer would not let go otherwise)."""
     print(f"{judge.runs} inputs, {len(judge.found)} kinds of failure", flush=True)
     sys.stdout.flush()
     os._exit(1 if judge.found else 0)
@@ -340,16 +343,11 @@ def main() -> None:
     corpus = seeds([ROOT / "examples", ROOT / "tests" / "data", *options.seeds])
     guided = not options.plain
     if guided:
-        try:
-            import atheris  # noqa: F401 - is it there?
-        except ImportError:
-            guided = False
+        guided = importlib.util.find_spec("atheris") is not None
+        if not guided:
             print("atheris is not installed: mutating at random", flush=True)
     if guided:
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as folder:
-            fuzz_guided(judge, corpus, Path(folder), options.seconds, options.seed)
+        fuzz_guided(judge, corpus, Path(tempfile.mkdtemp()), options.seconds, options.seed)
     else:
         fuzz_plain(judge, corpus, options.seconds, options.seed)
     finish(judge)
