@@ -11,7 +11,7 @@ from tests.hostile.counted import Meter, counted_document, counted_evidence
 from tests.hostile.shapes import SHAPES
 
 #: Repetitions; the other log has twice as many.
-COUNT = 150
+COUNT = 100
 #: A square would give 4. Logarithms of bisections and what is done once for each log leave some room.
 MOST = 2.6
 

@@ -20,7 +20,7 @@ CHECK = load_pipeline()
 CORPUS = [data for data in seeds([ROOT / "examples", ROOT / "tests" / "data"]) if len(data) < 12_000]
 FAILURE = traceback(3, message(7))
 BOUNDED = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 #: What stands where a number is expected.
@@ -72,7 +72,7 @@ def test_any_text_between_the_lines_of_a_failure(rows):
 
 
 @given(st.integers(0, 2**32), st.integers(0, len(CORPUS) - 1))
-@settings(BOUNDED, max_examples=80)
+@settings(BOUNDED, max_examples=60)
 def test_changed_logs(seed, which):
     CHECK(mutate(CORPUS[which], CORPUS, random.Random(seed)))
 
@@ -84,9 +84,9 @@ def test_changed_messages(seed):
 
 
 @pytest.mark.parametrize("cut", ["end", "beginning"])
-def test_a_failure_cut_at_every_seventh_offset(cut):
+def test_a_failure_cut_at_every_eleventh_offset(cut):
     data = FAILURE.encode()
-    for at in range(0, len(data), 7):
+    for at in range(0, len(data), 11):
         CHECK(data[:at] if cut == "end" else data[at:])
 
 
