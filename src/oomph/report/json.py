@@ -71,9 +71,9 @@ def _report(view: View) -> wire.Report:
         incident=None if view.incident is None else _incident(view.incident),
         incidents=[_incident(incident) for incident in view.incidents],
         ranks=_ranks(diagnosis.ranks),
-        findings=[_finding(finding) for finding in diagnosis.findings],
+        findings=[wire_finding(finding) for finding in diagnosis.findings],
         ruled_out=[wire.RuledOut(cause=ruled.cause, why=ruled.why) for ruled in diagnosis.ruled_out],
-        advice=None if diagnosis.advice is None else _advice(diagnosis.advice),
+        advice=None if diagnosis.advice is None else wire_advice(diagnosis.advice),
         job=[
             wire.Fact(name=fact.name, value=fact.value, rank=fact.rank, quote=_quote(fact.quote))
             for fact in diagnosis.job
@@ -104,7 +104,7 @@ def _incident(incident: diagnose.Incident) -> wire.Incident:
             for process in failure.processes
         ],
         phase=_phase(incident.phase),
-        ledger=_ledger(incident.ledger),
+        ledger=wire_ledger(incident.ledger),
         quote=_quote(failure.quote),
         copies=_quotes(copy.quote for copy in incident.copies),
     )
@@ -125,7 +125,8 @@ def _phase(verdict: diagnose.PhaseVerdict) -> wire.PhaseVerdict:
     )
 
 
-def _ledger(ledger: memory.Ledger) -> wire.Ledger:
+def wire_ledger(ledger: memory.Ledger) -> wire.Ledger:
+    """The ledger as the document has it."""
     entries = {name: _entry(ledger, f"{name}_bytes") for name in _ENTRIES}
     return wire.Ledger(
         **entries,
@@ -156,7 +157,8 @@ def _ranks(ranks: diagnose.RankVerdict) -> wire.Ranks:
     )
 
 
-def _finding(finding: diagnose.Finding) -> wire.Finding:
+def wire_finding(finding: diagnose.Finding) -> wire.Finding:
+    """A finding as the document has it."""
     return wire.Finding(
         code=finding.code,
         cause=finding.cause,
@@ -171,7 +173,8 @@ def _finding(finding: diagnose.Finding) -> wire.Finding:
     )
 
 
-def _advice(advice: diagnose.Advice) -> wire.Advice:
+def wire_advice(advice: diagnose.Advice) -> wire.Advice:
+    """Advice as the document has it."""
     return wire.Advice(
         first=_step(advice.first),
         then=[_step(step) for step in advice.then],

@@ -6,7 +6,7 @@ Every renderer starts here, so that no string of a log reaches any output by ano
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar, cast
@@ -90,11 +90,11 @@ def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
     """The view of `diagnosis` that every renderer of this package shows."""
     sources = tuple(_source(document) for document in diagnosis.evidence.documents)
     reduced = _reduced(diagnosis)
-    text = _Text(Redactor() if options.redact else None)
+    text = ShownText(Redactor() if options.redact else None, _use)
     if text.redactor is not None:
         text.redactor.learn_inputs(clean(name) for name in input_names(diagnosis))
-        for string in dict.fromkeys(_strings((reduced, sources))):
-            text.redactor.learn(_head(clean(string)))
+        for string in dict.fromkeys(strings((reduced, sources))):
+            text.redactor.learn(head(clean(string)))
     shown = text.apply(reduced)
     incidents = shown.incidents
     incident = shown.incident
@@ -166,31 +166,37 @@ def _source(document: Document) -> Source:
     )
 
 
-class _Text:
-    """Applies cleaning (and redaction) to every string of a value, however deep it lies."""
+class ShownText:
+    """Applies cleaning (and redaction) to every string of a value, however deep it lies.
 
-    def __init__(self, redactor: Redactor | None) -> None:
+    `use(owner, field)` says how the text of a dataclass's field is treated: "path" (a file's name as a whole), "own"
+    (oomph's key: cleaned, never redacted) or "text".
+    """
+
+    def __init__(self, redactor: Redactor | None, use: Callable[[object, str], str]) -> None:
         self.redactor = redactor
+        self._use = use
         self._done: dict[tuple[str, str], str] = {}
 
     def apply(self, value: T) -> T:
-        return cast("T", self._walk(value, "text"))
+        return cast("T", self.walk(value, "text"))
 
-    def _walk(self, value: object, use: str) -> object:
+    def walk(self, value: object, use: str) -> object:
+        """`value` with every string in it as it may be shown; a string of its own is treated as `use`."""
         if isinstance(value, Enum) or value is None:
             return value
         if isinstance(value, str):
             return self._string(value, use)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             changes = {
-                field.name: self._walk(getattr(value, field.name), _use(value, field.name))
+                field.name: self.walk(getattr(value, field.name), self._use(value, field.name))
                 for field in dataclasses.fields(value)
             }
             return dataclasses.replace(value, **changes)
         if isinstance(value, tuple):
-            return tuple(self._walk(item, use) for item in value)
+            return tuple(self.walk(item, use) for item in value)
         if isinstance(value, Mapping):
-            return {self._walk(key, "own"): self._walk(item, use) for key, item in value.items()}
+            return {self.walk(key, "own"): self.walk(item, use) for key, item in value.items()}
         return value
 
     def _string(self, value: str, use: str) -> str:
@@ -203,16 +209,16 @@ class _Text:
         text = clean(value)
         if self.redactor is None or use == "own":
             return cut(text)
-        head = _head(text)
-        shown = self.redactor.path(head) if use == "path" else self.redactor(head)
-        if head is text:
+        start = head(text)
+        shown = self.redactor.path(start) if use == "path" else self.redactor(start)
+        if start is text:
             return cut(shown)
         # The end of the head may be a part of a secret, which no pattern knows: it is not shown.
         shown = shown[: min(MAX_CHARACTERS, max(0, len(shown) - _MARGIN))]
-        return f"{shown} ... [{len(text) - len(head):,} more characters]"
+        return f"{shown} ... [{len(text) - len(start):,} more characters]"
 
 
-def _head(text: str) -> str:
+def head(text: str) -> str:
     """The beginning of a huge text, which is all that is redacted."""
     return text if len(text) <= _MOST_REDACTED else text[:_MOST_REDACTED]
 
@@ -224,7 +230,7 @@ def _use(owner: object, field: str) -> str:
     return "own" if field in _OWN_KEYS.get(type(owner), ()) else "text"
 
 
-def _strings(value: object) -> Iterator[str]:
+def strings(value: object) -> Iterator[str]:
     """Every string in a value, depth first."""
     if isinstance(value, Enum) or value is None:
         return
@@ -232,11 +238,11 @@ def _strings(value: object) -> Iterator[str]:
         yield value
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
-            yield from _strings(getattr(value, field.name))
+            yield from strings(getattr(value, field.name))
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from _strings(item)
+            yield from strings(item)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _strings(key)
-            yield from _strings(item)
+            yield from strings(key)
+            yield from strings(item)
