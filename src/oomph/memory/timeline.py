@@ -7,7 +7,7 @@ microseconds, addresses and sizes bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 
@@ -93,6 +93,21 @@ class Timeline:
         """The pool that an event names; the default pool where it names none."""
         index = int(self.pool[position])
         return DEFAULT_POOL if index == UNKNOWN else self.pools[index]
+
+    def part(self, part: slice) -> Timeline:
+        """The events of a slice (of step 1), as a timeline of its own; columns and stacks are shared."""
+        first, last, _ = part.indices(len(self))
+        return replace(
+            self,
+            kind=self.kind[part],
+            address=self.address[part],
+            size_bytes=self.size_bytes[part],
+            time_us=self.time_us[part],
+            stream=self.stream[part],
+            pool=self.pool[part],
+            free_bytes={at - first: free for at, free in self.free_bytes.items() if first <= at < last},
+            frame_lists=None if self.frame_lists is None else self.frame_lists[part],
+        )
 
     def positions(self, *kinds: Kind) -> NDArray[np.intp]:
         """Where events of these kinds stand."""
