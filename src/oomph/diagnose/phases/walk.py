@@ -7,7 +7,7 @@ backward, a closure's forward inside `optimizer.step` is forward, weights that m
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from oomph.diagnose.phases.markers import Marker, marker_of, marker_of_code, marker_of_statement
@@ -48,12 +48,25 @@ class Decision:
 
 def decide(frames: Sequence[Frame]) -> Decision | None:
     """The phase that the frames (outermost first) prove, or None when none of them proves one."""
+    marked = ((frame, marker_of(frame) or marker_of_statement(frame)) for frame in frames)
+    standing, weak = _walk((frame, marker) for frame, marker in marked if marker is not None)
+    if frames and (standing is None or weak):
+        marker = marker_of_code(frames[-1])
+        if marker is not None:
+            return Decision(marker.phase, frames[-1], by_code=True)
+    return standing
+
+
+def decide_marked(marked: Iterable[tuple[Frame, Marker]]) -> Decision | None:
+    """The phase that marked frames (outermost first) prove together, or None without any."""
+    return _walk(marked)[0]
+
+
+def _walk(marked: Iterable[tuple[Frame, Marker]]) -> tuple[Decision | None, bool]:
+    """The decision, and whether anything further in could have replaced it."""
     standing: Decision | None = None
     weak = True
-    for frame in frames:
-        marker = marker_of(frame) or marker_of_statement(frame)
-        if marker is None:
-            continue
+    for frame, marker in marked:
         if standing is None or weak:
             if standing is not None and marker.weak and marker.phase is not standing.phase:
                 continue
@@ -68,11 +81,7 @@ def decide(frames: Sequence[Frame]) -> Decision | None:
         if marker.weak or _holds(standing, marker, frame):
             continue
         standing, weak = _take(frame, marker), False
-    if frames and (standing is None or weak):
-        marker = marker_of_code(frames[-1])
-        if marker is not None:
-            return Decision(marker.phase, frames[-1], by_code=True)
-    return standing
+    return standing, weak
 
 
 def _take(frame: Frame, marker: Marker) -> Decision:
