@@ -277,7 +277,9 @@ class DeviceReport:
     shares: tuple[Share, ...]
     holders: tuple[Holder, ...]
     pools: tuple[PoolUse, ...]
-    phases: Mapping[Phase, int] = field(default_factory=dict)  # bytes alive at the moment, by phase of allocation
+    phases: Mapping[Phase, int] = field(
+        default_factory=dict
+    )  # bytes alive at the moment, by phase of allocation
     steps: Steps | None = None
     peak_allocated_bytes: int = 0
     peak_reserved_bytes: int = 0

@@ -1,0 +1,97 @@
+"""Requests that were served only after PyTorch had given cached memory back to the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.model import Retry
+from oomph.memory.replay.pressure import Release, releases
+from oomph.memory.stacks import Frame
+from oomph.memory.timeline import Kind, Timeline
+from oomph.units import format_bytes
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.analysis import Analysis
+
+_SHRINKS = (Kind.SEGMENT_FREE, Kind.SEGMENT_UNMAP)
+_GROWS = (Kind.SEGMENT_ALLOC, Kind.SEGMENT_MAP)
+
+
+def retries_of(analysis: Analysis) -> list[Retry]:
+    """All of the trace, in order. A release that the user asked for (empty_cache), or one after which the request
+    failed all the same, is none."""
+    timeline = analysis.timeline
+    result = []
+    for release in releases(timeline, analysis.start.reserved_bytes):
+        last, grown = _extent(timeline, release.position)
+        if not grown:
+            continue
+        frames = analysis.frames(timeline.stack_of(release.position))
+        asked = by_user(frames)
+        if asked:
+            continue
+        if analysis.settings.garbage_collection_threshold > 0:
+            asked = None  # the allocator's own collection looks the same
+        result.append(_retry(timeline, release, last, frames, asked))
+    return result
+
+
+def _retry(
+    timeline: Timeline, release: Release, last: int, frames: tuple[Frame, ...], asked: bool | None
+) -> Retry:
+    part = slice(release.position, last)
+    shrinks = np.isin(timeline.kind[part], np.array(_SHRINKS, np.int8))
+    released = int(timeline.size_bytes[part][shrinks].sum())
+    request = _next_request(timeline, last)
+    count = int(shrinks.sum())
+    bound = release.bound_bytes
+    says = (
+        f"a request of {format_bytes(request)} needed {format_bytes(release.needed_bytes)} more from the driver, which "
+        f"had no room; PyTorch gave back {format_bytes(released)} of cached memory ({count} "
+        f"{'segment' if count == 1 else 'segments'}), asked again and got it"
+    )
+    if bound is not None:
+        says += f". So the device had less than {format_bytes(bound)} for PyTorch"
+    if asked is None:
+        says += ". Nothing tells it for sure from a release for another reason right before a large request"
+    return Retry(
+        position=release.position,
+        released_bytes=released,
+        segments=count,
+        request_bytes=request,
+        needed_bytes=release.needed_bytes,
+        bound_bytes=bound,
+        certainty=Certainty.POSSIBLE if asked is None else Certainty.CERTAIN,
+        says=says + ".",
+        frames=frames,
+    )
+
+
+def by_user(frames: tuple[Frame, ...]) -> bool | None:
+    """Whether a release was asked for: True for empty_cache, False for one inside of a request, None when the stack
+    does not tell. C++ frames name the allocator's functions; Python's show empty_cache alone."""
+    for frame in frames:
+        name = frame.function
+        if "emptyCache" in name or name == "empty_cache":
+            return True
+        if "::malloc" in name or "alloc_block" in name:
+            return False
+    # A stack of Python alone: a call of empty_cache would be its innermost frame.
+    return False if frames and frames[0].file.endswith(".py") else None
+
+
+def _extent(timeline: Timeline, first: int) -> tuple[int, bool]:
+    """Where the releases that begin at `first` end (exclusive), and whether memory was asked for and got after."""
+    at = first
+    while at < len(timeline) and timeline.kind[at] in _SHRINKS:
+        at += 1
+    return at, at < len(timeline) and bool(timeline.kind[at] in _GROWS)
+
+
+def _next_request(timeline: Timeline, position: int) -> int:
+    later = timeline.kind[position:] == Kind.ALLOC
+    where = int(np.argmax(later)) if later.any() else -1
+    return int(timeline.size_bytes[position + where]) if where >= 0 else 0
