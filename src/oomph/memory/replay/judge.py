@@ -11,7 +11,7 @@ from oomph.memory.allocator.layout import INACTIVE, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.replay.pressure import capacities, moments, releases
 from oomph.memory.replay.result import Replay, SegmentEvent
-from oomph.memory.replay.run import KINDS, MOST_MISSES, PoolMap, Run
+from oomph.memory.replay.run import ABOVE, BELOW, KINDS, MOST_MISSES, PoolMap, Run, ascending
 from oomph.memory.replay.start import Start, start_state
 from oomph.memory.timeline import Kind, Timeline
 
@@ -22,9 +22,6 @@ _SEGMENT_KINDS = (
     Kind.SEGMENT_UNMAP,
     Kind.OOM,
 )
-#: How far a blind replay moves the memory that it starts with: below or above the addresses that a driver makes up.
-_BELOW = 1 << 50
-_ABOVE = 1 << 58
 
 
 def exact(
@@ -81,9 +78,9 @@ def _blindly(
     settings: AllocatorSettings,
     capacity: int | None,
 ) -> Replay:
-    ascending = _ascending(timeline)
-    driver = Driver.ascending() if ascending else Driver.descending()
-    offset = _BELOW if ascending else _ABOVE
+    upwards = ascending(timeline)
+    driver = Driver.ascending() if upwards else Driver.descending()
+    offset = BELOW if upwards else ABOVE
     return _replay(start, final, timeline, settings, driver, offset, capacity)
 
 
@@ -133,12 +130,6 @@ def _replay(
     if offset == 0:
         _compare_layout(result, final, allocator.layout())
     return result
-
-
-def _ascending(timeline: Timeline) -> bool:
-    """Whether the driver put most new segments above the one before, as on Windows."""
-    bases = timeline.address[timeline.positions(Kind.SEGMENT_ALLOC)]
-    return int(np.sum(np.diff(bases) > 0)) * 2 > max(len(bases) - 1, 0)
 
 
 def _recorded(timeline: Timeline) -> list[SegmentEvent]:

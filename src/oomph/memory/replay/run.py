@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oomph.memory.allocator import arena
 from oomph.memory.allocator.core import CachingAllocator
@@ -30,6 +31,10 @@ KINDS = {
 _DEVICE_BYTES = 1024 * GIB
 #: So many differences are described; the rest is counted.
 MOST_MISSES = 5
+#: How far a replay without real addresses moves the memory that it starts with: below or above the addresses that a
+#: driver makes up.
+BELOW = 1 << 50
+ABOVE = 1 << 58
 
 
 class Run:
@@ -73,8 +78,7 @@ class Run:
         self._plant(start)
 
     def _plant(self, start: Start) -> None:
-        segments = [_moved(segment, self._offset) for segment in start.segments]
-        self.allocator.seed(segments, [_shifted(each, self._offset) for each in start.reservations])
+        plant(self.allocator, start, self._offset)
         for segment in start.segments:
             for block in segment.blocks:
                 if block.state != INACTIVE:
@@ -93,7 +97,7 @@ class Run:
     def _events(self) -> None:
         events = self.timeline
         feed = self._driver.feed if self._offset == 0 else None
-        at_once = _completes_at_once(events) if self._completions else [True] * len(events)
+        at_once = completes_at_once(events).tolist() if self._completions else [True] * len(events)
         releasing = False
         fed = False
         alloc, free, done = int(Kind.ALLOC), int(Kind.FREE_REQUESTED), int(Kind.FREE_COMPLETED)
@@ -240,12 +244,23 @@ class PoolMap:
         return self._segments[place].pool
 
 
-def _completes_at_once(events: Timeline) -> list[bool]:
+def completes_at_once(events: Timeline) -> NDArray[np.bool_]:
     """For each event whether the next is the completion of the same block."""
-    result = np.zeros(len(events), bool)
+    result = np.zeros(len(events), np.bool_)
     result[:-1] = (events.kind[1:] == Kind.FREE_COMPLETED) & (events.address[1:] == events.address[:-1])
-    done: list[bool] = result.tolist()
-    return done
+    return result
+
+
+def ascending(timeline: Timeline) -> bool:
+    """Whether the driver put most new segments above the one before, as on Windows."""
+    bases = timeline.address[timeline.positions(Kind.SEGMENT_ALLOC)]
+    return int(np.sum(np.diff(bases) > 0)) * 2 > max(len(bases) - 1, 0)
+
+
+def plant(allocator: CachingAllocator, start: Start, offset: int) -> None:
+    """Gives a fresh allocator the segments of a trace's start, moved up by `offset` bytes."""
+    segments = [_moved(segment, offset) for segment in start.segments]
+    allocator.seed(segments, [_shifted(each, offset) for each in start.reservations])
 
 
 def _shifted(reserved: Reservation, offset: int) -> Reservation:

@@ -1,0 +1,143 @@
+"""What a trace asked of the allocator, prepared once to be asked again under many settings."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.memory.allocator.sizes import round_size
+from oomph.memory.replay.pressure import Release, releases
+from oomph.memory.replay.result import SegmentEvent
+from oomph.memory.replay.run import PoolMap, ascending, completes_at_once
+from oomph.memory.replay.start import Start
+from oomph.memory.timeline import DEFAULT_POOL, Kind, Timeline
+
+#: What is done in a step. PAIR is a request whose block is given back by the next event; FREE ends at once, LATER
+#: waits for its DONE.
+PAIR, ALLOC, FREE, LATER, DONE = range(5)
+_NOTHING = -1
+_SEGMENT_KINDS = (
+    Kind.SEGMENT_ALLOC,
+    Kind.SEGMENT_FREE,
+    Kind.SEGMENT_MAP,
+    Kind.SEGMENT_UNMAP,
+    Kind.OOM,
+)
+
+
+class Requests:
+    """The requests and frees of one device's trace, in order, as lists of steps; what the driver did is left out.
+
+    `codes`, `addresses` (the recorded address names the block), `streams`, `positions` (of the event) have one entry
+    per step; `pools` too, or it is None where everything is in the default pool. Sizes depend on rounding: `sizes`.
+    """
+
+    def __init__(self, timeline: Timeline, start: Start) -> None:
+        self.timeline = timeline
+        self.start = start
+        self.ascending = ascending(timeline)
+        code = _codes(timeline, start.completions)
+        kept = np.flatnonzero(code != _NOTHING)
+        self.places: NDArray[np.intp] = kept
+        self.codes: list[int] = code[kept].tolist()
+        self.addresses: list[int] = timeline.address[kept].tolist()
+        self.streams: list[int] = timeline.stream[kept].tolist()
+        self.positions: list[int] = kept.tolist()
+        self._asked, self._which = np.unique(timeline.size_bytes[kept], return_inverse=True)
+        self._sizes: dict[tuple[tuple[int, ...], int], list[int]] = {}
+        pools = PoolMap.needed(timeline, start.segments)
+        self.pools: list[tuple[int, int]] | None = None
+        if pools is not None:
+            steps = zip(self.codes, self.positions, self.addresses, strict=True)
+            self.pools = [
+                pools.of(position, address) if code <= ALLOC else DEFAULT_POOL
+                for code, position, address in steps
+            ]
+
+    def sizes(self, settings: AllocatorSettings) -> list[int]:
+        """For each step its size in bytes, rounded as the allocator does under `settings`; 0 stays 0 (PyTorch never
+        asks its allocator for nothing). A rounded size stays what it is when it is rounded to 512 bytes again."""
+        key = (settings.roundup_power2_divisions, settings.least_divisions)
+        known = self._sizes.get(key)
+        if known is None:
+            rounded = [round_size(size, *key) if size > 0 else 0 for size in self._asked.tolist()]
+            known = np.array(rounded, np.int64)[self._which].tolist()
+            self._sizes[key] = known
+        return known
+
+    @cached_property
+    def failures(self) -> list[int]:
+        """Positions of the recorded requests that failed."""
+        found: list[int] = self.timeline.positions(Kind.OOM).tolist()
+        return found
+
+    @cached_property
+    def last_request(self) -> int:
+        """Position of the last request that was served; -1 when none was."""
+        served = self.timeline.positions(Kind.ALLOC)
+        return int(served[-1]) if len(served) else -1
+
+    def survived(self, position: int) -> bool:
+        """Whether the job went on after the failure there: it asked for memory again."""
+        return position < self.last_request
+
+    @cached_property
+    def releases(self) -> list[Release]:
+        """When the trace shows that cached memory was given back."""
+        return releases(self.timeline, self.start.reserved_bytes)
+
+    @cached_property
+    def reserved_bytes(self) -> NDArray[np.int64]:
+        """What was reserved after each event, as recorded."""
+        reserved: NDArray[np.int64] = self.start.reserved_bytes + np.cumsum(
+            self.timeline.reserved_change_bytes
+        )
+        return reserved
+
+    @cached_property
+    def peak_reserved_bytes(self) -> int:
+        """The most that was reserved, as recorded."""
+        return max(self.start.reserved_bytes, int(self.reserved_bytes.max(initial=0)))
+
+    def requested_bytes_at(self, position: int) -> int:
+        """What was asked for and in use after the event there, without any rounding: no settings need less."""
+        begun = sum(block.requested for segment in self.start.segments for block in segment.blocks)
+        events = self.timeline
+        sign = np.zeros(len(Kind), np.int64)
+        sign[Kind.ALLOC] = 1
+        sign[Kind.FREE_COMPLETED if self.start.completions else Kind.FREE_REQUESTED] = -1
+        upto = slice(0, position + 1)
+        return begun + int(np.sum(sign[events.kind[upto]] * events.size_bytes[upto]))
+
+    def recorded(self, last: int) -> list[SegmentEvent]:
+        """The segment events (OOM included) up to and with position `last`."""
+        positions = self.timeline.positions(*_SEGMENT_KINDS)
+        positions = positions[positions <= last]
+        kinds, sizes = self.timeline.kind[positions], self.timeline.size_bytes[positions]
+        return list(zip(kinds.tolist(), sizes.tolist(), strict=True))
+
+
+def _codes(events: Timeline, completions: bool) -> NDArray[np.int8]:
+    """What to do at each event; `_NOTHING` for the rest and for what the step before has done already."""
+    kind = events.kind
+    at_once = completes_at_once(events) if completions else np.ones(len(events), np.bool_)
+    code = np.full(len(events), _NOTHING, np.int8)
+    asked, done = kind == Kind.FREE_REQUESTED, kind == Kind.FREE_COMPLETED
+    code[kind == Kind.ALLOC] = ALLOC
+    code[asked] = np.where(at_once[asked], FREE, LATER)
+    if completions:
+        code[done] = DONE
+        code[1:][asked[:-1] & at_once[:-1]] = _NOTHING
+    pair = np.zeros(len(events), np.bool_)
+    pair[:-1] = (
+        (code[:-1] == ALLOC)
+        & (code[1:] == FREE)
+        & (events.address[1:] == events.address[:-1])
+        & (events.size_bytes[:-1] > 0)
+    )
+    code[pair] = PAIR
+    code[1:][pair[:-1]] = _NOTHING
+    return code
