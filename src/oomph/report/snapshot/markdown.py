@@ -1,0 +1,176 @@
+"""The answer for an issue or a pull request: short, with the tables folded away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from oomph import __version__
+from oomph.diagnose.model import Step
+from oomph.diagnose.snapshot.model import DeviceReport, SnapshotReport
+from oomph.report.bar import ledger_table
+from oomph.report.clean import flat, without_commands
+from oomph.report.markdown import escape, fence, table
+from oomph.report.options import ReportOptions
+from oomph.report.snapshot.text_alive import holder_row, pool_rows, pools_of_interest, share_rows
+from oomph.report.snapshot.text_failure import failure_rows
+from oomph.report.snapshot.text_more import device_words, leak_rows, notes_of, trial_rows
+from oomph.report.snapshot.view import SnapshotView, is_used, prepare, python_frames
+from oomph.report.snapshot.words import (
+    frame_line,
+    headline,
+    moment_title,
+    moment_words,
+    read_words,
+)
+from oomph.units import format_bytes
+
+#: Stacks, retries and frames that are listed.
+HOLDERS = 20
+_RETRIES = 10
+_FRAMES = 20
+
+
+def render_markdown(report: SnapshotReport, options: ReportOptions) -> str:
+    """The whole answer for one snapshot, ending in a newline."""
+    holders = None if getattr(options, "everything", False) else HOLDERS
+    return render_view(prepare(report, options, holders), options)
+
+
+def render_view(view: SnapshotView, options: ReportOptions) -> str:
+    """The same for a view that was prepared already."""
+    return pasted(_Page(view, options).blocks())
+
+
+def pasted(blocks: Iterable[Sequence[str]]) -> str:
+    """Blocks of lines, one blank line apart; no line may start a CI service's command."""
+    return without_commands("\n\n".join("\n".join(block) for block in blocks if block)) + "\n"
+
+
+def section(title: str, lines: Iterable[str]) -> list[str]:
+    """Lines under a bold title; [] for none."""
+    lines = list(lines)
+    return [f"**{title}**", "", *lines] if lines else []
+
+
+def folded(title: str, lines: Sequence[str]) -> list[str]:
+    """Lines that are shown when the reader opens them; [] for none."""
+    return ["<details>", f"<summary>{escape(title)}</summary>", "", *lines, "", "</details>"] if lines else []
+
+
+class _Page:
+    def __init__(self, view: SnapshotView, options: ReportOptions) -> None:
+        self.view = view
+        self.report = view.report
+        self.options = options
+
+    def blocks(self) -> list[list[str]]:
+        """The blocks of the page in their order."""
+        blocks = [[f"### {escape(headline(self.view))}"]]
+        device = self.view.device
+        if device is not None and is_used(device):
+            blocks += self._device(device)
+        blocks += [self._findings(), self._ruled_out(), *self._advice()]
+        if device is not None and is_used(device):
+            blocks += self._folded(device)
+        others = [f"- GPU {one.index}: {escape(device_words(one))}" for one in self.view.others]
+        blocks += [
+            section("Other devices", others),
+            section("Notes", [f"- {escape(note)}" for note in notes_of(self.view)]),
+            [f"{escape(read_words(self.report))} oomph {escape(__version__)}."],
+        ]
+        return blocks
+
+    def _device(self, device: DeviceReport) -> list[list[str]]:
+        blocks = [[escape(moment_words(device))] if moment_words(device) else []]
+        failure = device.failure
+        if failure is not None:
+            rows = failure_rows(failure)
+            lines = [escape(failure.says), "", *table(("number", "size", "what it is"), rows)]
+            blocks.append(section(f"Why: {failure.verdict} ({failure.certainty})", lines))
+        shares = share_rows(device.shares)
+        if shares:
+            blocks.append(
+                section(f"What was alive {moment_title(device.moment)}", table(shares[0], shares[1:]))
+            )
+        if device.growth is not None and (device.growth.leaks or device.growth.longest_step is not None):
+            leaks = leak_rows(device.growth.leaks[:HOLDERS])
+            lines = [escape(device.growth.says)]
+            lines += ["", *table(leaks[0], leaks[1:])] if device.growth.leaks else []
+            blocks.append(section("Growth", lines))
+        if device.what_if is not None:
+            trials = trial_rows(device.what_if)
+            lines = [escape(device.what_if.says), "", *table(trials[0], trials[1:])]
+            blocks.append(section("What if", lines))
+        return blocks
+
+    def _folded(self, device: DeviceReport) -> list[list[str]]:
+        """The tables for those who want to look closer."""
+        blocks = []
+        ledger = ledger_table(device.ledger, self.options)
+        if ledger:
+            title = f"Memory of GPU {device.index} {moment_title(device.moment)}"
+            blocks.append(folded(title, table(("memory", "size", "how it is known"), ledger)))
+        if device.holders:
+            heads = ("size", "blocks", "category", "phase", "allocated at")
+            lines = table(heads, [holder_row(holder) for holder in device.holders])
+            rest = self.view.holders_left_out
+            if rest.stacks:
+                lines += ["", escape(f"and {rest.stacks:,} more stacks with {format_bytes(rest.bytes)}")]
+            blocks.append(folded("Stacks that hold the most", lines))
+        if device.failure is not None and device.failure.frames:
+            frames = list(python_frames(device.failure.frames)) or list(device.failure.frames)
+            told = [frame_line(frame) for frame in frames[:_FRAMES]]
+            more = len(frames) - _FRAMES
+            told += [f"and {more:,} more"] if more > 0 else []
+            blocks.append(folded("Stack of the request", fence("\n".join(told), "text")))
+        pools = pools_of_interest(device, everything=False)
+        if len(pools) > 1:
+            rows = pool_rows(pools)
+            blocks.append(folded("Free lists of the allocator", table(rows[0], rows[1:])))
+        retries = [f"- event {retry.position:,}: {escape(retry.says)}" for retry in device.retries[:_RETRIES]]
+        more = len(device.retries) - _RETRIES
+        retries += [f"- and {more:,} more"] if more > 0 else []
+        blocks.append(folded("Cached memory given back to serve a request", retries))
+        return blocks
+
+    def _findings(self) -> list[str]:
+        return section(
+            "Findings",
+            [
+                f"{number}. **{escape(finding.code)} {escape(finding.name)}** ({finding.certainty}): "
+                f"{escape(finding.says)}"
+                for number, finding in enumerate(self.report.findings, 1)
+            ],
+        )
+
+    def _ruled_out(self) -> list[str]:
+        failure = None if self.view.device is None else self.view.device.failure
+        every = (*(() if failure is None else failure.ruled_out), *self.report.ruled_out)
+        told = dict.fromkeys((flat(ruled.cause), flat(ruled.why)) for ruled in every)
+        return section("Ruled out", [f"- {escape(cause)}: {escape(why)}" for cause, why in told])
+
+    def _advice(self) -> list[list[str]]:
+        advice = self.report.advice
+        if advice is None:
+            return []
+        then = [f"- {escape(outcome)}: {escape(follows)}" for outcome, follows in advice.first.outcomes]
+        return [
+            section("First change", self._step(advice.first)),
+            section("Then", [*then, *(line for step in advice.then for line in self._listed(step))]),
+            section("Do not", [f"- {escape(text)}" for text in advice.avoid]),
+            section("Collect", [line for step in advice.collect for line in self._listed(step)]),
+        ]
+
+    def _step(self, step: Step) -> list[str]:
+        lines = [f"{escape(step.title)}.  ", escape(step.text)] if step.text else [escape(step.title)]
+        lines += ["", *fence(step.paste.strip("\n"))] if step.paste.strip() else []
+        if step.frees_bytes is not None:
+            lines += ["", escape(f"It frees about {format_bytes(step.frees_bytes)}, by the figures above.")]
+        return lines
+
+    def _listed(self, step: Step) -> list[str]:
+        text = f": {escape(step.text)}" if step.text else ""
+        lines = [f"- {escape(step.title.rstrip('.'))}{text}"]
+        if step.paste.strip():
+            lines += ["", *[f"  {line}" for line in fence(step.paste.strip("\n"))], ""]
+        return lines

@@ -1,0 +1,15 @@
+"""What a renderer of snapshots may be asked for, beyond what every report can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oomph.report.options import ReportOptions
+
+
+@dataclass(frozen=True)
+class SnapshotOptions(ReportOptions):
+    """`everything` lists all stacks, pools, retries and devices; `stacks` prints the call stacks of those shown."""
+
+    everything: bool = False
+    stacks: bool = False

@@ -1,0 +1,152 @@
+"""The parts of the text report about what was alive: categories, stacks, phases, free lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.diagnose.snapshot.model import DeviceReport, Holder, PoolUse, Share
+from oomph.memory.categories import Category
+from oomph.phases import Phase
+from oomph.report.layout import wrap
+from oomph.report.options import ReportOptions
+from oomph.report.snapshot.tables import aligned, aligned_rows
+from oomph.report.snapshot.text_failure import stack_lines
+from oomph.report.snapshot.view import SnapshotView
+from oomph.report.snapshot.words import holder_place, percent, phase_of, pool_words, told_by
+from oomph.report.words import plural
+from oomph.units import format_bytes
+
+#: A free list with less than this part of what is reserved is of no interest.
+_LEAST_POOL = 0.02
+
+
+def alive_lines(
+    view: SnapshotView, device: DeviceReport, options: ReportOptions, *, stacks: bool
+) -> list[str]:
+    """The table of categories, then the stacks that hold the most."""
+    width = options.columns
+    lines = aligned(share_rows(device.shares), width, "lrrrl")
+    lines += phase_lines(device, width)
+    if not device.holders:
+        return lines
+    heads = ("size", "blocks", "category", "phase", "allocated at")
+    rows = [heads, *(holder_row(holder) for holder in device.holders)]
+    lines += [""] if lines else []
+    if not stacks:
+        lines += aligned(rows, width, "rrlll")
+    else:
+        lines += _with_stacks(device.holders, rows, width, whole=bool(getattr(options, "everything", False)))
+    rest = view.holders_left_out
+    if rest.stacks:
+        told = f"{format_bytes(rest.bytes)} in {plural(rest.blocks, 'block')} of {plural(rest.stacks, 'other stack')}"
+        lines += wrap(f"and {told}; --all lists them", width, "  ")
+    return lines
+
+
+def share_rows(shares: Sequence[Share]) -> list[tuple[str, ...]]:
+    """Heads and one row for each category, in the order of what they hold; [] where nothing was alive."""
+    if not shares:
+        return []
+    total = sum(share.bytes for share in shares)
+    rows = [("category", "size", "share", "blocks", "told by")]
+    for share in sorted(shares, key=lambda one: -one.bytes):
+        how = told_by(share.how, share.certainty)
+        if share.category is Category.UNKNOWN:
+            how = "nothing tells"
+        rows.append(
+            (
+                str(share.category),
+                format_bytes(share.bytes),
+                percent(share.bytes, total),
+                f"{share.blocks:,}",
+                how,
+            )
+        )
+    blocks = sum(share.blocks for share in shares)
+    return [*rows, ("in all", format_bytes(total), "", f"{blocks:,}", "")]
+
+
+def holder_row(holder: Holder) -> tuple[str, ...]:
+    """Size, blocks, category, phase and place of one stack's blocks."""
+    phase = "" if holder.phase is Phase.UNKNOWN else str(holder.phase)
+    return (
+        format_bytes(holder.bytes),
+        f"{holder.blocks:,}",
+        str(holder.category),
+        phase,
+        holder_place(holder),
+    )
+
+
+def _with_stacks(
+    holders: Sequence[Holder], rows: Sequence[tuple[str, ...]], width: int, *, whole: bool
+) -> list[str]:
+    """The table of stacks with the frames of each below its row."""
+    lines = []
+    for told, holder in zip(aligned_rows(rows, width, "rrlll"), [None, *holders], strict=True):
+        lines += told
+        if holder is not None:
+            lines += stack_lines(holder.frames, width, "      ", whole=whole)
+            lines += wrap(holder_remarks(holder), width, "      ")
+    return lines
+
+
+def holder_remarks(holder: Holder) -> str:
+    """How its category was told, its largest block, and the steps in which its blocks were born."""
+    told = [f"category told by {told_by(holder.how, holder.certainty)}"]
+    if holder.category is Category.UNKNOWN:
+        told = ["nothing tells what it is"]
+    if holder.blocks > 1:
+        told.append(f"largest block {format_bytes(holder.largest_bytes)}")
+    if holder.first_step is not None and holder.last_step is not None:
+        first, last = holder.first_step + 1, holder.last_step + 1
+        told.append(f"born in step {first:,}" if first == last else f"born in steps {first:,} to {last:,}")
+    return "; ".join(told)
+
+
+def phase_lines(device: DeviceReport, width: int) -> list[str]:
+    """Bytes alive by the phase that allocated them; [] where one phase, or none, is known."""
+    known = {phase: size for phase, size in device.phases.items() if size > 0}
+    if len(known) < 2:
+        return []
+    total = sum(known.values())
+    told = [
+        f"{format_bytes(size)} {'in an unknown phase' if phase is Phase.UNKNOWN else phase_of(phase)} "
+        f"({percent(size, total)})"
+        for phase, size in sorted(known.items(), key=lambda item: -item[1])
+    ]
+    return wrap(f"Allocated {', '.join(told)}.", width, "  ")
+
+
+def pool_lines(device: DeviceReport, width: int, *, everything: bool) -> list[str]:
+    """The free lists, where more than one is of interest."""
+    pools = pools_of_interest(device, everything=everything)
+    if len(pools) < 2 and not everything:
+        return []
+    return aligned(pool_rows(pools), width, "rrrrl")
+
+
+def pool_rows(pools: Sequence[PoolUse]) -> list[tuple[str, ...]]:
+    """Heads and one row for each free list; [] for none."""
+    if not pools:
+        return []
+    heads = ("reserved", "cached", "largest hole", "holes", "free list")
+    return [
+        heads,
+        *(
+            (
+                format_bytes(pool.reserved_bytes),
+                format_bytes(pool.cached_bytes),
+                format_bytes(pool.largest_hole_bytes),
+                f"{pool.holes:,}",
+                pool_words(pool),
+            )
+            for pool in sorted(pools, key=lambda one: -one.reserved_bytes)
+        ),
+    ]
+
+
+def pools_of_interest(device: DeviceReport, *, everything: bool) -> list[PoolUse]:
+    """Those that hold a noticeable part of what is reserved; all of them with `everything`."""
+    total = sum(pool.reserved_bytes for pool in device.pools)
+    return [pool for pool in device.pools if everything or pool.reserved_bytes >= _LEAST_POOL * total]

@@ -1,0 +1,235 @@
+"""The words that all renderers of snapshots share: the headline, the moment, places, and how a thing was told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from oomph.diagnose.model import Certainty, PhaseVerdict
+from oomph.diagnose.snapshot.model import (
+    DeviceReport,
+    Failure,
+    Holder,
+    How,
+    Moment,
+    PoolUse,
+    SnapshotReport,
+    Trial,
+    Verdict,
+    WhatIf,
+)
+from oomph.memory.stacks import Frame
+from oomph.phases import Phase
+from oomph.report.clean import cut, flat
+from oomph.report.snapshot.view import SnapshotView, is_used, python_frames
+from oomph.report.words import phase_words, plural
+from oomph.units import format_bytes
+
+#: Characters of a function's name (C++ templates have thousands).
+_FUNCTION = 80
+#: Parts of a path that tell a file from others in a table.
+_PATH_PARTS = 2
+_BACK = "\\"
+_LIBRARY = re.compile(r"^.*/(?:site|dist)-packages/+", re.DOTALL)
+
+_IN_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python[0-9.]+/|(?:^|/)torch/(?:nn|optim|autograd|_|utils|cuda)"
+)
+
+_VERDICTS = {
+    Verdict.FULL: "the device was full",
+    Verdict.FRAGMENTED: "enough memory was free, but in pieces",
+    Verdict.CAPPED: "a limit stood in the way, not the device",
+    Verdict.OTHER_POOL: "what was free belonged to another pool or stream",
+    Verdict.OUTSIDE_GREW: "memory outside PyTorch had grown",
+}
+
+_MOMENTS = {
+    "oom": "when the request failed",
+    "retry": "when cached memory was given back to serve a request",
+    "peak allocated": "when the most was allocated",
+    "peak reserved": "when the most was reserved",
+    "asked for": "at the moment asked for",
+    "end": "when the snapshot was taken",
+}
+_HOW = {
+    How.FRAMES: "stacks",
+    How.ANNOTATIONS: "annotations",
+    How.LIFETIME: "when they lived",
+    How.SIZE: "their sizes",
+    How.PERIOD: "what repeats",
+}
+
+
+def headline(view: SnapshotView) -> str:
+    """One sentence: what failed, where and why; or that no request failed."""
+    device = view.device
+    if device is None or not is_used(device):
+        return "The snapshot is empty: PyTorch held no GPU memory and no event was recorded"
+    failure = device.failure
+    if failure is None:
+        return _no_failure(device)
+    where = _where(device.moment, failure)
+    told = f"GPU {device.index}: a request of {format_bytes(failure.request_bytes)} failed{where}"
+    went_on = "; the job went on after it" if failure.caught else ""
+    return f"{told}: {verdict_words(failure)}{went_on}"
+
+
+def _no_failure(device: DeviceReport) -> str:
+    if not device.events:
+        return (
+            f"GPU {device.index}: no history was recorded; PyTorch held "
+            f"{format_bytes(device.ledger.reserved_bytes or 0)} when the snapshot was taken"
+        )
+    told = f"GPU {device.index}: no request failed"
+    if device.retries:
+        times = "once" if len(device.retries) == 1 else f"{len(device.retries):,} times"
+        return f"{told}, but cached memory was given back {times} to serve one"
+    return (
+        f"{told}; at most {format_bytes(device.peak_allocated_bytes)} was allocated and "
+        f"{format_bytes(device.peak_reserved_bytes)} reserved"
+    )
+
+
+def _where(moment: Moment, failure: Failure) -> str:
+    """Phase and place of a failure: " in backward at train.py:70 (step)"; "" where neither is known."""
+    phase = "" if moment.phase is Phase.UNKNOWN else f" {phase_of(moment.phase)}"
+    frame = place_of(failure.frames)
+    if frame is None:
+        return phase
+    return f"{phase} at {short_file(frame)}:{frame.line} ({cut(flat(frame.function), _FUNCTION)})"
+
+
+def verdict_words(failure: Failure) -> str:
+    """Why, in a few words, with how sure that is."""
+    if failure.verdict is Verdict.UNKNOWN:
+        return "the snapshot does not say enough to tell why"
+    sure = "" if failure.certainty is Certainty.CERTAIN else f" ({failure.certainty})"
+    return _VERDICTS[failure.verdict] + sure
+
+
+def phase_of(phase: Phase) -> str:
+    """A phase in a sentence: "in backward"."""
+    return phase_words(PhaseVerdict(phase, "none", ""))
+
+
+def moment_title(moment: Moment) -> str:
+    """The moment after a noun: "when the request failed"."""
+    return _MOMENTS.get(moment.kind, f"at {flat(moment.kind)}")
+
+
+def moment_words(device: DeviceReport) -> str:
+    """Where in the trace the moment is: event, time, phase and training step; "" without history."""
+    moment = device.moment
+    if not device.events:
+        return ""
+    told = [
+        f"event {moment.position:,} of {device.events:,}"
+        if moment.position >= 0
+        else "the start, before the first event"
+    ]
+    if moment.after_us >= 0 and moment.position >= 0:
+        told.append(f"{seconds(moment.after_us)} after the first")
+    if moment.phase is not Phase.UNKNOWN:
+        how = f" (told by {_HOW[moment.phase_how]})" if moment.phase_how in _HOW else ""
+        told.append(f"{phase_of(moment.phase)}{how}")
+    else:
+        told.append("in an unknown phase")
+    steps = device.steps
+    if moment.step is not None and steps is not None and steps.count:
+        told.append(f"in training step {moment.step + 1:,} of {steps.count:,}")
+    start = "It was" if moment.kind == "oom" else f"Shown is the moment {moment_title(moment)}:"
+    if moment.kind == "asked for":
+        start = "Shown is the moment that was asked for:"
+    return f"{start} {', '.join(told)}."
+
+
+def seconds(microseconds: int) -> str:
+    """A duration: "12.35 s", "3.2 ms"."""
+    if microseconds >= 10**5:
+        return f"{microseconds / 10**6:,.2f} s"
+    return f"{microseconds / 10**3:,.1f} ms"
+
+
+def told_by(how: How, certainty: Certainty) -> str:
+    """How a category was told and how surely: "stacks (likely)"; "nothing told it"."""
+    return f"{_HOW[how]} ({certainty})" if how in _HOW else "nothing tells"
+
+
+def place_of(frames: Sequence[Frame]) -> Frame | None:
+    """The frame to look at: the innermost one of code that is no library's, else of any Python code, else None."""
+    python = list(python_frames(frames))
+    for frame in python:
+        if not is_library(frame):
+            return frame
+    return python[0] if python else None
+
+
+def is_library(frame: Frame) -> bool:
+    """Whether a frame stands in an installed package, in PyTorch or in Python itself."""
+    file = frame.file.replace(_BACK, "/")
+    return bool(_IN_LIBRARY.search(file)) or file.startswith(("<frozen", "torch/"))
+
+
+def place_words(frame: Frame) -> str:
+    """A place in a table: "train exp/train.py:70"; of C++ code the function's name alone."""
+    function = flat(frame.function)
+    if frame.line > 0:
+        return f"{cut(function, _FUNCTION)} {short_file(frame)}:{frame.line}"
+    return cut(function.partition("(")[0] or function, _FUNCTION)
+
+
+def frame_line(frame: Frame) -> str:
+    """A frame of a stack, as a traceback names it: "/workspace/exp/train.py:70, in train"."""
+    function = cut(flat(frame.function), _FUNCTION)
+    if frame.line <= 0:
+        return function
+    return f"{flat(_LIBRARY.sub('', frame.file.replace(_BACK, '/')))}:{frame.line}, in {function}"
+
+
+def short_file(frame: Frame) -> str:
+    """The last two parts of a frame's path: "exp/train.py"."""
+    file = _LIBRARY.sub("", frame.file.replace(_BACK, "/"))
+    return flat("/".join(file.split("/")[-_PATH_PARTS:]))
+
+
+def holder_place(holder: Holder) -> str:
+    """Where a holder's blocks were allocated, as a table tells it."""
+    if holder.place is not None:
+        return place_words(holder.place)
+    if not holder.frames:
+        return "no stack was recorded"
+    return place_words(holder.frames[0])
+
+
+def pool_words(pool: PoolUse) -> str:
+    """A free list of the allocator: "default pool, stream 0, large blocks"."""
+    name = "default pool" if pool.pool == (0, 0) else f"private pool {pool.pool[0]}.{pool.pool[1]}"
+    kind = "small" if pool.small else "large"
+    return f"{name}, stream {pool.stream}, {kind}{', expandable' if pool.expandable else ''}"
+
+
+def trial_fails(trial: Trial, what_if: WhatIf) -> str:
+    """Whether a trial would have failed: "no", "at event 1,234", or that it is not known."""
+    if trial.fails_at is not None:
+        return f"at event {trial.fails_at:,}"
+    return "not known" if what_if.capacity_bytes is None else "no"
+
+
+def read_words(report: SnapshotReport) -> str:
+    """What was read: file, events, devices, format."""
+    used = [one for one in report.devices if is_used(one)]
+    size = f", {report.size_bytes / 10**6:,.1f} MB" if report.size_bytes else ""
+    events = plural(sum(one.events for one in report.devices), "event")
+    return (
+        f"Read {flat(report.source)}{size}: {events} on {plural(len(used), 'device')}; "
+        f"format of PyTorch {flat(report.era)}."
+    )
+
+
+def percent(part: int, whole: int) -> str:
+    """A share: "57 %", "< 1 %"; "" of nothing."""
+    if whole <= 0:
+        return ""
+    share = 100 * part / whole
+    return "< 1 %" if 0 < share < 1 else f"{share:.0f} %"

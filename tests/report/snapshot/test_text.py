@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from oomph.report.layout import cells
+from oomph.report.snapshot.options import SnapshotOptions
+from oomph.report.snapshot.text import render_text
+from tests.report.golden import assert_golden
+from tests.report.snapshot import fakes
+
+REPORTS = {
+    "full": fakes.full,
+    "fragmented": fakes.fragmented,
+    "no_failure": fakes.no_failure,
+    "no_history": fakes.no_history,
+    "empty": fakes.empty,
+    "several_devices": fakes.several_devices,
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_golden(name):
+    assert_golden(f"snapshot_{name}.txt", render_text(REPORTS[name](), SnapshotOptions()))
+
+
+def test_golden_everything():
+    assert_golden("snapshot_full_all.txt", render_text(fakes.full(), SnapshotOptions(everything=True)))
+
+
+def test_golden_redacted():
+    report = dataclasses.replace(fakes.full(), source="/home/alice/runs/node17-oom.pickle")
+    assert_golden("snapshot_full_redacted.txt", render_text(report, SnapshotOptions(redact=True)))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_line_is_wider_than_asked_for(name, width):
+    text = render_text(REPORTS[name](), SnapshotOptions(width=width, everything=True))
+    too_wide = [line for line in text.splitlines() if cells(line) > width]
+    assert [line for line in too_wide if "gradient_checkpointing_enable" not in line] == []
+
+
+def test_ascii_has_nothing_else():
+    assert render_text(fakes.fragmented(), SnapshotOptions(unicode=False)).isascii()
+
+
+def test_colour_changes_no_character():
+    import re
+
+    coloured = render_text(fakes.full(), SnapshotOptions(colour=True))
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == render_text(fakes.full(), SnapshotOptions())
