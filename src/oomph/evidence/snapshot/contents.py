@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,25 +19,36 @@ from oomph.units import format_bytes
 _PIECE = 1 << 20
 
 
-def contents(path: str | os.PathLike[str], caps: Caps) -> bytes:
-    """All of the file, unpacked if it is gzip or zstd. Raises InputError when it cannot be read or is too large."""
+@contextmanager
+def contents(path: str | os.PathLike[str], caps: Caps) -> Iterator[tuple[BinaryIO, int]]:
+    """The file's content, unpacked if it is gzip or zstd, and how many bytes that is. A plain file is read by whoever
+    asks for it, piece by piece. Raises InputError when it cannot be read or is too large.
+    """
     name = os.fspath(path)
     try:
-        with Path(path).open("rb") as file:
+        with _opened(Path(path)) as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(4)
-            if not head.startswith((GZIP, ZSTD)):
+            if head.startswith((GZIP, ZSTD)):
+                data = _unpacked(head, file, name, size, caps)
+            elif not file.seekable():
+                data = _limited(Pushed(head, file), name, caps.file_bytes)
+            else:
                 if size > caps.file_bytes:
                     raise InputError(_too_large(name, caps.file_bytes))
-                if not file.seekable():
-                    return _limited(Pushed(head, file), name, caps.file_bytes)
                 file.seek(0)
-                return file.read(size)
-            return _unpacked(head, file, name, size, caps)
+                yield file, size
+                return
+            yield io.BytesIO(data), len(data)
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error.strerror or error}.") from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
     except ValueError as error:  # a NUL in the name
-        raise InputError(f"{name!r} cannot be read: {error}.") from None
+        raise InputError(f"{os.fspath(path)!r} cannot be read: {error}.") from None
 
 
 def _unpacked(head: bytes, file: BinaryIO, name: str, size: int, caps: Caps) -> bytes:

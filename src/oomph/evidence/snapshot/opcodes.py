@@ -1,29 +1,27 @@
 """A look at a pickle's opcodes before anything is built from it.
 
 Python's unpickler does what it is told: one opcode of five bytes makes it reserve 64 GB for its memo, others call
-functions. A snapshot needs only the opcodes of plain data, so all others are refused before the unpickler sees the
-file. The check is one regular expression over thousands of opcodes at a time, since a loop in Python would take
-longer than everything else (measured on a million events: the check takes as long as the C unpickler itself, a loop
-ten times that).
+functions. A snapshot needs only the opcodes of plain data, so the unpickler is given the file piece by piece, and of
+each piece only what was looked at before. The look is `scan.whole` where that is compiled; else one regular expression
+over thousands of opcodes at a time, since a loop in Python would take five times as long.
 """
 
 from __future__ import annotations
 
+import io
 import pickletools
 import re
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO
 
 from oomph.errors import InputError
+from oomph.evidence.snapshot import scan
 from oomph.evidence.snapshot.caps import Caps
 
-_ANY = rb"[\s\S]"
-#: Opcodes without an argument: MEMOIZE MARK SETITEMS APPENDS EMPTY_DICT EMPTY_LIST TUPLE1 TUPLE2 TUPLE3 TUPLE
-#: EMPTY_TUPLE NEWTRUE NEWFALSE NONE APPEND SETITEM. None of them calls anything.
-_BARE = rb"[\x94(ue}\]\x85\x86\x87t)\x88\x89Nas]"
-#: Integers of up to nine bytes: 64 bits and a sign.
-_LONG1 = rb"\x8a(?:%s|\x00)" % b"|".join(
-    b"\\x%02x" % size + _ANY + b"{%d}" % size for size in (6, 5, 7, 4, 3, 8, 9, 2, 1)
-)
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 #: Opcodes that name classes, call them, or refer to something outside the file.
 _RUNS_CODE = frozenset(
     (
@@ -39,61 +37,120 @@ _STOP = ord(".")
 _BINUNICODE = ord("X")
 #: All bytes but those of the opcodes that make containers. Other data has such bytes too: counts are upper bounds.
 _NO_CONTAINER = bytes(set(range(256)).difference(b"]})t\x85\x86\x87"))
+#: Bytes read at a time, and what every allowed opcode but BINUNICODE takes at most (SHORT_BINUNICODE).
+_PIECE = 1 << 18
+_LONGEST = 2 + 255
+
+#: Given a piece and a place in it: where the first opcode begins that is not allowed, or not whole within the piece.
+Look = Callable[[bytes, int], int]
 
 
-def check(data: bytes, name: str, caps: Caps) -> None:
-    """Raises InputError, naming the file as `name`, unless `data` is one pickle of plain data within the caps."""
-    if data[:1] != b"\x80" or len(data) < 3:
-        raise InputError(f"{name} is not a memory snapshot: it does not begin like a pickle.")
-    if data[1] > 5:
-        raise InputError(f"{name} is not a memory snapshot: pickle protocol {data[1]} does not exist.")
-    _check_containers(data, name, caps)
-    match = _pattern(len(data)).match
-    at, end = 2, len(data)
-    while at < end:
-        found = match(data, at)
-        if found is not None:
-            at = found.end()
-            continue
-        code = data[at]
-        if code == _STOP:
-            return
-        if code == _BINUNICODE and at + 5 <= end:
-            at = _after_text(data, at, name, caps)
-            continue
-        raise InputError(_refused(data, at, name))
-    raise InputError(_cut_short(name))
+class Plain(io.RawIOBase):
+    """The pickle in `file` as a file of its own that ends, with InputError, before the first opcode that is not plain
+    data within the caps. `size`: the file's bytes; of a file that grows meanwhile no more than that is read.
+    """
 
+    def __init__(self, file: BinaryIO, size: int, name: str, caps: Caps) -> None:
+        self._file = file
+        self._left = size
+        self._name = name
+        self._caps = caps
+        self._look = look(size)
+        self._containers = max(caps.container_floor, int(size * caps.container_share))
+        self._data = b""
+        self._at = 0
+        self._ready = 0
+        self._before = 0
+        self._ended = False
 
-def _check_containers(data: bytes, name: str, caps: Caps) -> None:
-    most = max(caps.container_floor, int(len(data) * caps.container_share))
-    if len(data) > most and len(data.translate(None, _NO_CONTAINER)) > most:
-        raise InputError(f"{name} was refused: it consists of far more lists and dicts than a snapshot has.")
+    def readable(self) -> bool:
+        return True
 
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """As of every raw file. Raises InputError, naming the file."""
+        if self._at == self._ready and not self._ended:
+            self._advance()
+        view = memoryview(buffer)
+        count = min(len(view), self._ready - self._at)
+        view[:count] = self._data[self._at : self._at + count]
+        self._at += count
+        return count
 
-def _after_text(data: bytes, at: int, name: str, caps: Caps) -> int:
-    size = int.from_bytes(data[at + 1 : at + 5], "little")
-    if size > caps.text_bytes:
-        raise InputError(f"{name} was refused: it holds a string of {size} bytes, which no snapshot has.")
-    return at + 5 + size
+    def _advance(self) -> None:
+        """Reads on until at least one more opcode may be handed out."""
+        begun = self._before + self._ready > 0
+        self._data = self._data[self._ready :]
+        self._before += self._ready
+        self._at = self._ready = 0
+        while not self._ready:
+            piece = self._file.read(min(_PIECE, self._left))
+            self._left = self._left - len(piece) if piece else 0
+            self._count(piece)
+            self._data += piece
+            if not begun:
+                if self._left and len(self._data) < _LONGEST:
+                    continue
+                self._check_begin()
+            self._ready = self._looked_at(0 if begun else 2)
 
+    def _check_begin(self) -> None:
+        data = self._data
+        if data[:1] != b"\x80" or len(data) < 3:
+            raise InputError(f"{self._name} is not a memory snapshot: it does not begin like a pickle.")
+        if data[1] > 5:
+            raise InputError(
+                f"{self._name} is not a memory snapshot: pickle protocol {data[1]} does not exist."
+            )
 
-def _refused(data: bytes, at: int, name: str) -> str:
-    code = chr(data[at])
-    known = next((opcode for opcode in pickletools.opcodes if opcode.code == code), None)
-    if len(data) - at < 300 and (known is None or known.arg is not None):
-        return _cut_short(name)
-    if known is None:
-        return f"{name} is damaged: there is no pickle opcode {data[at]:#04x} (at byte {at})."
-    if known.name in _RUNS_CODE:
+    def _count(self, piece: bytes) -> None:
+        self._containers -= len(piece.translate(None, _NO_CONTAINER))
+        if self._containers < 0:
+            raise InputError(
+                f"{self._name} was refused: it consists of far more lists and dicts than a snapshot has."
+            )
+
+    def _looked_at(self, at: int) -> int:
+        """How much of the data may be handed out: all whole opcodes, up to the end of the pickle. Raises InputError."""
+        data, look = self._data, self._look
+        while True:
+            at = look(data, at)
+            rest = len(data) - at
+            if rest and data[at] == _STOP:
+                self._ended = True
+                return at + 1
+            if rest >= 5 and data[at] == _BINUNICODE:
+                size = 5 + self._text_bytes(at)
+                if size <= rest:
+                    at += size
+                    continue
+            elif rest >= _LONGEST or (rest and data[at] not in _ALLOWED):
+                raise InputError(self._refused(at))
+            if not self._left:
+                raise InputError(_cut_short(self._name))
+            return at
+
+    def _text_bytes(self, at: int) -> int:
+        size = int.from_bytes(self._data[at + 1 : at + 5], "little")
+        if size > self._caps.text_bytes:
+            raise InputError(
+                f"{self._name} was refused: it holds a string of {size} bytes, which no snapshot has."
+            )
+        return size
+
+    def _refused(self, at: int) -> str:
+        code, place = self._data[at], self._before + at
+        known = next((opcode for opcode in pickletools.opcodes if opcode.code == chr(code)), None)
+        if known is None:
+            return f"{self._name} is damaged: there is no pickle opcode {code:#04x} (at byte {place})."
+        if known.name in _RUNS_CODE:
+            return (
+                f"{self._name} was refused: it would look up or call Python code ({known.name} at byte {place}), "
+                "which a memory snapshot never does. Do not unpickle it."
+            )
         return (
-            f"{name} was refused: it would look up or call Python code ({known.name} at byte {at}), which a memory "
-            "snapshot never does. Do not unpickle it."
+            f"{self._name} is not a memory snapshot: that is a pickle of numbers, text, lists and dicts, and this "
+            f"one has {known.name} (at byte {place})."
         )
-    return (
-        f"{name} is not a memory snapshot: that is a pickle of numbers, text, lists and dicts, and this one has "
-        f"{known.name} (at byte {at})."
-    )
 
 
 def _cut_short(name: str) -> str:
@@ -102,30 +159,67 @@ def _cut_short(name: str) -> str:
     )
 
 
+_ALLOWED = frozenset(code for code, step in enumerate(scan.STEPS) if step) | {_BINUNICODE}
+
+
+def look(size: int) -> Look:
+    """The look at the opcodes of a file of `size` bytes, as fast as it can be had here."""
+    return compiled_look(size) if scan.COMPILED else pattern_look(size)
+
+
+def compiled_look(size: int) -> Look:
+    """By `scan.whole`. It can be used uncompiled, too, and is slow then."""
+    most = highest(size)
+    whole = scan.whole
+    return lambda data, at: whole(data, at, most)
+
+
+def pattern_look(size: int) -> Look:
+    """By a regular expression."""
+    match = _pattern(size).match
+
+    def looked(data: bytes, at: int) -> int:
+        while (found := match(data, at)) is not None:
+            at = found.end()
+        return at
+
+    return looked
+
+
+def highest(size: int) -> int:
+    """The largest memo index, and frame length, that a file of `size` bytes can need: rounded up in its highest byte,
+    for the sake of the regular expression. The memo is an array, and an index beyond the file is paid in memory."""
+    top = _top(size)
+    return ((size >> 8 * (top - 1)) + 1 << 8 * (top - 1)) - 1 if size < 1 << 32 else (1 << 32) - 1
+
+
+def _top(size: int) -> int:
+    return min(max(size.bit_length() + 7 >> 3, 1), 4)
+
+
 def _pattern(size: int) -> re.Pattern[bytes]:
     """Up to `_GROUP` allowed opcodes of a file of `size` bytes.
 
     Alternatives stand in the order of their frequency in real snapshots, and no two begin with the same byte: the
-    matcher never has a choice. A memo index beyond the file's size cannot be needed, and would be paid in memory: its
-    highest bytes are bounded by the size's. Frames of 4 GiB and longer do not occur. BINUNICODE is left to `check`:
-    its length is a number.
+    matcher never has a choice. (Longer alternatives for what often follows each other were slower: each that fails
+    has to be taken back.) BINUNICODE is left to `Plain`: its length is a number of four bytes.
     """
-    top = min(size.bit_length() + 7 >> 3, 4)
+    top = _top(size)
     high = min(size >> (8 * (top - 1)), 255)
-    index = _ANY * (top - 1) + b"[\\x00-\\x%02x]" % high + b"\\x00" * (4 - top)
-    short_text = b"|".join(re.escape(bytes([n])) + _ANY + b"{%d}" % n for n in range(1, 256))
+    number = b"." * (top - 1) + b"[\\x00-\\x%02x]" % high + b"\\x00" * (4 - top)
+    fixed = [b"[%s]" % re.escape(codes) + b"." * length for codes, length in scan.FIXED]
+    short_text = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in range(256))
+    long1 = b"|".join(b"\\x%02x" % n + b"." * n for n in (6, 5, 7, 4, 3, 8, 9, 2, 1, 0))
     alternatives = (
-        rb"h[\s\S]",  # BINGET
-        rb"j[\s\S]{4}",  # LONG_BINGET
-        _BARE + rb"{1,200}",
-        _LONG1,
-        rb"J[\s\S]{4}",  # BININT
-        rb"K[\s\S]",  # BININT1
-        rb"M[\s\S]{2}",  # BININT2
-        rb"q[\s\S]",  # BINPUT
-        b"r" + index,  # LONG_BINPUT
-        rb"\x95[\s\S]{4}\x00{4}",  # FRAME
-        rb"G[\s\S]{8}",  # BINFLOAT
-        rb"\x8c(?:\x00|" + short_text + b")",  # SHORT_BINUNICODE
+        *fixed[:2],  # BINGET LONG_BINGET
+        b"[%s]{1,200}" % re.escape(scan.BARE),
+        b"\x8a(?:%s)" % long1,
+        *fixed[2:],
+        b"r" + number,  # LONG_BINPUT
+        b"\x95" + number + b"\\x00{4}",  # FRAME
+        b"\x8c(?:%s)" % short_text,  # SHORT_BINUNICODE
     )
-    return re.compile(b"(?:" + b"|".join(alternatives) + b"){1,%d}" % _GROUP + _NO_WAY_BACK)
+    return re.compile(
+        b"(?:" + b"|".join(alternatives) + b"){1,%d}" % _GROUP + _NO_WAY_BACK,
+        re.DOTALL,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 
 from oomph.errors import InputError
@@ -24,19 +25,24 @@ def read(path: str | os.PathLike[str], caps: Caps = DEFAULT_CAPS) -> Snapshot:
     snapshot within the caps.
     """
     name = os.fspath(path)
-    data = contents(path, caps)
-    if not data:
-        raise InputError(f"{name} is empty. Dump the snapshot again.")
-    return from_bytes(data, name, caps)
+    with contents(path, caps) as (file, size):
+        if not size:
+            raise InputError(f"{name} is empty. Dump the snapshot again.")
+        with without_collector():
+            return _checked(unpickle(file, size, name, caps), name, caps)
 
 
 def from_bytes(data: bytes, name: str, caps: Caps = DEFAULT_CAPS) -> Snapshot:
     """The snapshot in a pickle that was read already; `name` is how errors call it."""
     with without_collector():
-        try:
-            return _snapshot(unpickle(data, name, caps), name, caps)
-        except MalformedError as error:
-            raise InputError(f"{name} is not a memory snapshot that can be used: {error}.") from None
+        return _checked(unpickle(io.BytesIO(data), len(data), name, caps), name, caps)
+
+
+def _checked(loaded: object, name: str, caps: Caps) -> Snapshot:
+    try:
+        return _snapshot(loaded, name, caps)
+    except MalformedError as error:
+        raise InputError(f"{name} is not a memory snapshot that can be used: {error}.") from None
 
 
 def _snapshot(loaded: object, name: str, caps: Caps) -> Snapshot:

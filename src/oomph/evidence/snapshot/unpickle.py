@@ -7,11 +7,11 @@ import io
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 from oomph.errors import InputError
 from oomph.evidence.snapshot.caps import DEFAULT_CAPS, Caps
-from oomph.evidence.snapshot.opcodes import check
+from oomph.evidence.snapshot.opcodes import Plain
 
 #: What the C unpickler raises for damaged input: its own error, and whatever the broken piece leads to.
 _DAMAGE = (
@@ -27,7 +27,7 @@ _DAMAGE = (
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """The C unpickler without a way out. `check` refuses such opcodes before; this holds even where it is wrong."""
+    """The C unpickler without a way out. `Plain` refuses such opcodes before; this holds even where it is wrong."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:  # noqa: ARG002 (the names stand for nothing good)
         raise pickle.UnpicklingError("a snapshot names no class")
@@ -36,12 +36,14 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError("a snapshot refers to nothing outside")
 
 
-def unpickle(data: bytes, name: str, caps: Caps = DEFAULT_CAPS) -> object:
-    """What the pickle `data` holds. Raises InputError, naming the file as `name`, for anything but plain data."""
-    check(data, name, caps)
+def unpickle(file: BinaryIO, size: int, name: str, caps: Caps = DEFAULT_CAPS) -> object:
+    """What the pickle in `file`, of `size` bytes, holds.
+
+    Raises InputError, naming the file as `name`, for anything but plain data, before the damage is done.
+    """
     try:
         # A buffered reader can look ahead, which spares a call per opcode in pickles without frames.
-        return _PlainUnpickler(io.BufferedReader(io.BytesIO(data), 1 << 17)).load()
+        return _PlainUnpickler(io.BufferedReader(Plain(file, size, name, caps), 1 << 17)).load()
     except _DAMAGE:
         raise InputError(f"{name} is damaged: its pickle does not hold together. Copy it again.") from None
     except MemoryError:
