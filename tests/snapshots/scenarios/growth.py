@@ -1,0 +1,198 @@
+"""Jobs of many steps: some keep a known number of bytes at a known line each step, some only look as if they did."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from oomph.units import GIB
+from tests.snapshots import sites
+from tests.snapshots.device import Device, Options, OutOfMemory, Tensor
+from tests.snapshots.job import OTHER, Job, Spec
+from tests.snapshots.scenarios.card import finished
+from tests.snapshots.truth import Truth
+from tests.snapshots.written import Made
+
+METRICS = sites.script(68, op="detach")
+HIDDEN = sites.block(52, "linear")
+LOGITS = sites.head()
+
+#: Lengths whose tensors fill their segments without a rest, so that a block is as large as its request.
+_EVEN = 4096
+
+
+@dataclass
+class Run:
+    """A job and how long it runs: `roomy` on a device without end, `tight` on one of so many bytes."""
+
+    spec: Spec
+    steps: int
+    truth: Truth
+    seed: int = 0
+    style: str = "all"
+
+    def roomy(self) -> Made:
+        """All the steps, and a snapshot after the last."""
+        return self._run(80 * GIB)[0]
+
+    def tight(self, room_bytes: int) -> Made:
+        """As far as memory lasts; the truth then knows the step at which it did not."""
+        made, error = self._run(room_bytes)
+        assert error is not None
+        made.truth.failed = error.failed
+        made.truth.categories = dict(error.failed.categories)
+        made.truth.fails_at_step = error.failed.step
+        return made
+
+    def _run(self, room_bytes: int) -> tuple[Made, OutOfMemory | None]:
+        device = Device(
+            Options(
+                seed=self.seed, style=self.style, total_bytes=room_bytes + GIB // 2, outside_bytes=GIB // 2
+            )
+        )
+        job = Job(device, self.spec)
+        error = None
+        try:
+            job.run(self.steps)
+        except OutOfMemory as caught:
+            error = caught
+        return finished(device, replace(self.truth), job.annotations), error
+
+
+def _spec(seed: int) -> Spec:
+    return Spec(
+        layers=2 + seed % 3,
+        hidden=(512, 1024)[seed % 2],
+        tokens=_EVEN,
+        vocabulary=(8_192, 16_384)[seed % 2],
+        foreach=seed % 3 != 1,
+        annotations=seed % 4 != 3,
+    )
+
+
+def keeps_logits(seed: int, style: str = "all", steps: int = 12) -> Run:
+    """`outputs.append(logits)`: the logits of every step stay."""
+    spec = replace(_spec(seed), keep_logits_from=0)
+    return Run(spec, steps, Truth(leaks={LOGITS.line: _EVEN * spec.vocabulary * 2}), seed, style)
+
+
+def keeps_logits_later(seed: int, style: str = "all", steps: int = 14) -> Run:
+    """The same, but only from a later step on."""
+    begins = 4 + seed % 3
+    run = keeps_logits(seed, style, steps)
+    run.spec.keep_logits_from = begins
+    run.truth.leak_from_step = begins
+    return run
+
+
+def keeps_small_blocks(seed: int, style: str = "all", steps: int = 12) -> Run:
+    """`metrics.append(x.mean())`: hundreds of blocks of 512 bytes each step."""
+    count = 150 + seed * 17 % 200
+
+    def keep(job: Job, step: int) -> None:
+        job.device.phase = "forward"
+        job.kept += [job.device.alloc(4, METRICS, OTHER) for _ in range(count)]
+
+    return Run(replace(_spec(seed), keep=keep), steps, Truth(leaks={METRICS.line: count * 512}), seed, style)
+
+
+def keeps_two(seed: int, style: str = "all", steps: int = 12) -> Run:
+    """Two lines leak: hidden states of one layer, and a metric."""
+    spec = _spec(seed)
+    size = 4 * _EVEN * spec.hidden * 2
+
+    def keep(job: Job, step: int) -> None:
+        job.device.phase = "forward"
+        job.kept.append(job.device.alloc(size, HIDDEN, OTHER))
+        job.kept += [job.device.alloc(64, METRICS, OTHER) for _ in range(40)]
+
+    spec.keep = keep
+    return Run(spec, steps, Truth(leaks={HIDDEN.line: size, METRICS.line: 40 * 512}), seed, style)
+
+
+# -- no leaks -------------------------------------------------------------------------------------------------------
+
+
+def steady(seed: int, style: str = "all", steps: int = 10) -> Run:
+    """Every step like the one before; the first also makes the optimizer's states."""
+    return Run(_spec(seed), steps, Truth(), seed, style)
+
+
+def longest_batch(seed: int, style: str = "all", steps: int = 11) -> Run:
+    """One batch is three times as long as the others."""
+    longest = 4 + seed % 5
+    spec = replace(_spec(seed), tokens_at=lambda step: _EVEN * (3 if step == longest else 1))
+    return Run(spec, steps, Truth(longest_step=longest), seed, style)
+
+
+def varying_lengths(seed: int, style: str = "all", steps: int = 14) -> Run:
+    """Each batch has a length of its own."""
+    chance = random.Random(seed)
+    lengths = [chance.randrange(1000, 6000) for _ in range(steps)]
+    return Run(replace(_spec(seed), tokens_at=lambda step: lengths[step]), steps, Truth(), seed, style)
+
+
+def lengths_grow(seed: int, style: str = "all", steps: int = 12) -> Run:
+    """Batches sorted by length: each peak is higher than the last, and nothing stays."""
+    return Run(replace(_spec(seed), tokens_at=lambda step: 1024 + 384 * step), steps, Truth(), seed, style)
+
+
+def evaluates(seed: int, style: str = "all", steps: int = 12) -> Run:
+    """Evaluation after every few steps."""
+    return Run(replace(_spec(seed), eval_every=2 + seed % 3), steps, Truth(), seed, style)
+
+
+def cache_that_is_emptied(seed: int, style: str = "all", steps: int = 13) -> Run:
+    """A list grows for four steps and is emptied at the fifth, again and again."""
+
+    def keep(job: Job, step: int) -> None:
+        if step % 5 == 4:
+            for tensor in job.kept:
+                job.device.free(tensor, sites.script(69))
+            job.kept.clear()
+        else:
+            job.kept.append(job.device.alloc(30_000_000, sites.script(67), OTHER))
+
+    return Run(replace(_spec(seed), keep=keep), steps, Truth(), seed, style)
+
+
+def ring_of_results(seed: int, style: str = "all", steps: int = 12) -> Run:
+    """`deque(maxlen=3)`: every step adds one and drops the oldest."""
+
+    def keep(job: Job, step: int) -> None:
+        job.kept.append(job.device.alloc(25_000_000, sites.script(67), OTHER))
+        if len(job.kept) > 3:
+            job.device.free(job.kept.pop(0), sites.script(67))
+
+    return Run(replace(_spec(seed), keep=keep), steps, Truth(), seed, style)
+
+
+def moving_average(seed: int, style: str = "all", steps: int = 12) -> Run:
+    """A copy of the parameters that each step replaces by a new one."""
+
+    def keep(job: Job, step: int) -> None:
+        old: list[Tensor] = list(job.kept)
+        job.kept = [job.device.alloc(one.requested_bytes, sites.script(72), OTHER) for one in job.parameters]
+        for tensor in old:
+            job.device.free(tensor, sites.script(72))
+
+    return Run(replace(_spec(seed), keep=keep), steps, Truth(), seed, style)
+
+
+LEAKS: dict[str, Callable[[int, str], Run]] = {
+    each.__name__: each for each in (keeps_logits, keeps_logits_later, keeps_small_blocks, keeps_two)
+}
+NONE: dict[str, Callable[[int, str], Run]] = {
+    each.__name__: each
+    for each in (
+        steady,
+        longest_batch,
+        varying_lengths,
+        lengths_grow,
+        evaluates,
+        cache_that_is_emptied,
+        ring_of_results,
+        moving_average,
+    )
+}
