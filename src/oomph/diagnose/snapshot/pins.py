@@ -29,11 +29,13 @@ def pins_of(
     after = {hole.address: hole.size for hole in own}
     found: list[tuple[int, int, int]] = []
     for segment in layout:
+        last = segment.address + segment.size  # what lies behind it belongs to another segment
         for block in segment.blocks:
             if block.state == INACTIVE:
                 continue
+            end = block.address + block.size
             left = before.get(block.address, 0) if block.address > segment.address else 0
-            right = after.get(block.address + block.size, 0)
+            right = after.get(end, 0) if end < last else 0
             if left or right:
                 found.append((left + block.size + right, block.address, block.size))
     found.sort(key=lambda one: (-one[0], one[1]))
