@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.model import DeviceReport, Failure, Retry
+from oomph.diagnose.snapshot.places import place_of
 from oomph.memory.stacks import Frame
 from oomph.report.clean import flat
 from oomph.report.layout import wrap
 from oomph.report.options import ReportOptions
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.view import python_frames
-from oomph.report.snapshot.words import frame_line, place_of, place_words
+from oomph.report.snapshot.words import frame_line, place_words
 from oomph.units import format_bytes
 
 #: Pins, retries and frames that are listed.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.model import DeviceReport, Leak, WhatIf
+from oomph.diagnose.snapshot.places import place_of
 from oomph.report.clean import flat
 from oomph.report.layout import Style, wrap
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.view import SnapshotView
-from oomph.report.snapshot.words import place_of, place_words, trial_fails, verdict_words
+from oomph.report.snapshot.words import place_words, trial_fails, verdict_words
 from oomph.units import format_bytes
 
 #: Leaks that are listed.
@@ -112,16 +113,7 @@ def note_lines(view: SnapshotView, width: int) -> list[str]:
 
 
 def notes_of(view: SnapshotView) -> list[str]:
-    """Notes of the file and of the device shown, each once; and what follows from what was not recorded."""
+    """Notes of the file and of the device shown, each once."""
     device = view.device
     notes = [*view.report.notes, *(() if device is None else device.notes)]
-    if device is not None and not device.events:
-        notes.append(
-            "Without history nothing can be said of failures, phases, growth or other settings. To record it, call "
-            "torch.cuda.memory._record_memory_history() before the job allocates."
-        )
-    if device is not None and device.holders and not any(holder.frames for holder in device.holders):
-        notes.append(
-            "No stacks were recorded, so which code allocated is unknown: record with context='all', stacks='python'."
-        )
     return list(dict.fromkeys(notes))

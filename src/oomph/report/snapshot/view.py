@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from oomph.diagnose.model import Finding, Step
 from oomph.diagnose.snapshot.model import DeviceReport, Moment, SnapshotReport, Trial
+from oomph.diagnose.snapshot.places import is_python
 from oomph.evidence.model import Quote
 from oomph.memory.ledger import Ledger, Problem
 from oomph.memory.stacks import Frame
@@ -150,5 +151,5 @@ def _recorded(ledger: Ledger) -> Ledger:
 
 
 def python_frames(frames: Iterable[Frame]) -> Iterator[Frame]:
-    """The frames that stand in Python code (C++ frames have no line)."""
-    return (frame for frame in frames if frame.line > 0)
+    """The frames that stand in Python code."""
+    return (frame for frame in frames if is_python(frame))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from oomph.diagnose.model import Certainty, PhaseVerdict
 from oomph.diagnose.snapshot.model import (
@@ -18,23 +17,24 @@ from oomph.diagnose.snapshot.model import (
     Verdict,
     WhatIf,
 )
+from oomph.diagnose.snapshot.places import is_python, place_of
 from oomph.memory.stacks import Frame
 from oomph.phases import Phase
 from oomph.report.clean import cut, flat
-from oomph.report.snapshot.view import SnapshotView, is_used, python_frames
+from oomph.report.snapshot.view import SnapshotView, is_used
 from oomph.report.words import phase_words, plural
 from oomph.units import format_bytes
 
 #: Characters of a function's name (C++ templates have thousands).
 _FUNCTION = 80
+#: Characters of a file's name in a table, and of its path in a stack.
+_FILE = 100
+_PATH = 300
 #: Parts of a path that tell a file from others in a table.
 _PATH_PARTS = 2
 _BACK = "\\"
 _LIBRARY = re.compile(r"^.*/(?:site|dist)-packages/+", re.DOTALL)
 
-_IN_LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/|/lib/python[0-9.]+/|(?:^|/)torch/(?:nn|optim|autograd|_|utils|cuda)"
-)
 
 _VERDICTS = {
     Verdict.FULL: "the device was full",
@@ -93,7 +93,8 @@ def _no_failure(device: DeviceReport) -> str:
 
 def _where(moment: Moment, failure: Failure) -> str:
     """Phase and place of a failure: " in backward at train.py:70 (step)"; "" where neither is known."""
-    phase = "" if moment.phase is Phase.UNKNOWN else f" {phase_of(moment.phase)}"
+    known = moment.position == failure.position and moment.phase is not Phase.UNKNOWN
+    phase = f" {phase_of(moment.phase)}" if known else ""
     frame = place_of(failure.frames)
     if frame is None:
         return phase
@@ -156,25 +157,10 @@ def told_by(how: How, certainty: Certainty) -> str:
     return f"{_HOW[how]} ({certainty})" if how in _HOW else "nothing tells"
 
 
-def place_of(frames: Sequence[Frame]) -> Frame | None:
-    """The frame to look at: the innermost one of code that is no library's, else of any Python code, else None."""
-    python = list(python_frames(frames))
-    for frame in python:
-        if not is_library(frame):
-            return frame
-    return python[0] if python else None
-
-
-def is_library(frame: Frame) -> bool:
-    """Whether a frame stands in an installed package, in PyTorch or in Python itself."""
-    file = frame.file.replace(_BACK, "/")
-    return bool(_IN_LIBRARY.search(file)) or file.startswith(("<frozen", "torch/"))
-
-
 def place_words(frame: Frame) -> str:
     """A place in a table: "train exp/train.py:70"; of C++ code the function's name alone."""
     function = flat(frame.function)
-    if frame.line > 0:
+    if is_python(frame):
         return f"{cut(function, _FUNCTION)} {short_file(frame)}:{frame.line}"
     return cut(function.partition("(")[0] or function, _FUNCTION)
 
@@ -182,15 +168,16 @@ def place_words(frame: Frame) -> str:
 def frame_line(frame: Frame) -> str:
     """A frame of a stack, as a traceback names it: "/workspace/exp/train.py:70, in train"."""
     function = cut(flat(frame.function), _FUNCTION)
-    if frame.line <= 0:
+    if not is_python(frame):
         return function
-    return f"{flat(_LIBRARY.sub('', frame.file.replace(_BACK, '/')))}:{frame.line}, in {function}"
+    file = _LIBRARY.sub("", frame.file.replace(_BACK, "/"))
+    return f"{cut(flat(file), _PATH)}:{frame.line}, in {function}"
 
 
 def short_file(frame: Frame) -> str:
     """The last two parts of a frame's path: "exp/train.py"."""
     file = _LIBRARY.sub("", frame.file.replace(_BACK, "/"))
-    return flat("/".join(file.split("/")[-_PATH_PARTS:]))
+    return cut(flat("/".join(file.split("/")[-_PATH_PARTS:])), _FILE)
 
 
 def holder_place(holder: Holder) -> str:
