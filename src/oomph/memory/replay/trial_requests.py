@@ -19,6 +19,7 @@ from oomph.memory.timeline import DEFAULT_POOL, Kind, Timeline
 #: waits for its DONE.
 PAIR, ALLOC, FREE, LATER, DONE = range(5)
 _NOTHING = -1
+_LOW_ADDRESS = 1 << 44
 _SEGMENT_KINDS = (
     Kind.SEGMENT_ALLOC,
     Kind.SEGMENT_FREE,
@@ -73,6 +74,13 @@ class Requests:
         """Positions of the recorded requests that failed."""
         found: list[int] = self.timeline.positions(Kind.OOM).tolist()
         return found
+
+    @cached_property
+    def like_windows(self) -> bool:
+        """Whether addresses look like those of Windows or WSL: each new segment above the last, all of them low. On
+        Linux, segments lie right below 2**47 (seen in real snapshots)."""
+        bases = self.timeline.address[self.timeline.positions(Kind.SEGMENT_ALLOC)]
+        return self.ascending and int(bases.max(initial=0)) < _LOW_ADDRESS
 
     @cached_property
     def last_request(self) -> int:
