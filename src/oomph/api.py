@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from oomph.diagnose.compare import Comparison
 from oomph.diagnose.compare import compare as compare_diagnoses
@@ -13,10 +13,16 @@ from oomph.diagnose.engine import diagnose
 from oomph.diagnose.jobs import are_two_runs, of_one_job, several_jobs
 from oomph.diagnose.model import Diagnosis, Outcome
 from oomph.diagnose.notes import RULES_LEFT_OUT
+from oomph.errors import InputError
+from oomph.evidence.model import Evidence, Position
 from oomph.evidence.read import read
 from oomph.remedy.advise import advise
 
-__all__ = ["are_two_runs", "compare", "explain"]
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.analysis import Analysis
+    from oomph.diagnose.snapshot.model import Inside, SnapshotReport
+
+__all__ = ["are_two_runs", "compare", "explain", "snapshot"]
 
 
 def explain(
@@ -35,14 +41,14 @@ def explain(
     total_bytes)` is called now and then. Raises InputError when there is nothing to read; findings and contradictions
     are part of the answer, never exceptions.
     """
-    evidence = read(paths, stdin=stdin, progress=progress)
-    diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank)
+    evidence, insides = _with_snapshots(read(paths, stdin=stdin, progress=progress))
+    diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank, insides=insides)
     if diagnosis.incident is not None:
         document = diagnosis.incident.failure.position.document
         difference = several_jobs(evidence, document)
         if difference:
             evidence = of_one_job(evidence, document)
-            diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank)
+            diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank, insides=insides)
             note = (
                 f"The input looks like several jobs ({difference}): of the job, only what "
                 f"{evidence.documents[document].source} says is used. Explain each job by itself."
@@ -53,6 +59,21 @@ def explain(
     if case is None or not diagnosis.findings:
         return diagnosis
     return replace(diagnosis, advice=advise(case, diagnosis.findings, diagnosis.incidents))
+
+
+def _with_snapshots(evidence: Evidence) -> tuple[Evidence, Mapping[Position, Inside]]:
+    """The evidence with the memory snapshots that were among the input, and what they show of each failure."""
+    if not evidence.snapshots:
+        return evidence, {}
+    # Only who reads a snapshot needs numpy.
+    from oomph.diagnose.snapshot.beside import reports_of
+    from oomph.diagnose.snapshot.join import join
+
+    reports, notes = reports_of(evidence.snapshots)
+    if not reports and not evidence.documents:
+        raise InputError(notes[0] if notes else "No memory snapshot could be read.")
+    evidence = replace(evidence, notes=(*evidence.notes, *notes))
+    return join(evidence, reports)
 
 
 def compare(
@@ -67,3 +88,80 @@ def compare(
     a = explain([path_a], select=select, ignore=ignore, progress=progress)
     b = explain([path_b], select=select, ignore=ignore, progress=progress)
     return compare_diagnoses(os.fspath(path_a), a, os.fspath(path_b), b)
+
+
+def snapshot(
+    path: str | os.PathLike[str],
+    *,
+    at: str | None = None,
+    device: int | None = None,
+    capacity_bytes: int | None = None,
+    what_if: Sequence[str] = (),
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> SnapshotReport:
+    """Reads a PyTorch memory snapshot and says why its request failed and what was alive.
+
+    No code in the file is run. `at` is the moment to look at ("oom", "retry", "peak-allocated", "peak-reserved",
+    "start", "end", an event's number, or seconds since the first: "12.5s"); without it, the request that failed, else
+    the peak. `device` is the GPU to look at. `capacity_bytes` is what PyTorch could have in all, for snapshots that do
+    not tell it. `what_if` are settings under which the same requests are played again ("all", "empty_cache",
+    "capacity:40GiB", or allocator settings as PyTorch writes them). `select` and `ignore` are rule-code prefixes.
+    Raises InputError for a file that is no snapshot, UsageError for a moment, device or setting that there is not.
+    """
+    return snapshot_with_analyses(
+        path,
+        at=at,
+        device=device,
+        capacity_bytes=capacity_bytes,
+        what_if=what_if,
+        select=select,
+        ignore=ignore,
+    )[0]
+
+
+def snapshot_with_analyses(
+    path: str | os.PathLike[str],
+    *,
+    at: str | None = None,
+    device: int | None = None,
+    capacity_bytes: int | None = None,
+    what_if: Sequence[str] = (),
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    stage: Callable[[str], None] = lambda _: None,
+) -> tuple[SnapshotReport, tuple[Analysis, ...]]:
+    """As `snapshot`, with what the report rests on, one for each of its devices. `stage` is told what is done next."""
+    # numpy and the allocator take longer to import than most logs to explain.
+    from oomph.diagnose.snapshot.build import analyse, report_of
+    from oomph.evidence.snapshot import read as read_snapshot
+
+    stage("reading")
+    content = read_snapshot(path)
+    stage("looking at")
+    analyses = analyse(content, at, device)
+    report = report_of(
+        content,
+        analyses=analyses,
+        size_bytes=os.path.getsize(path),  # noqa: PTH202 - any path-like
+        at=at,
+        device=device,
+        capacity_bytes=capacity_bytes,
+        what_if=what_if,
+    )
+    return _with_findings(report, select, ignore), analyses
+
+
+def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:
+    """The report with what the rules say of the failure on the device that it shows, and the advice that follows."""
+    from oomph.diagnose.snapshot.join import join
+
+    if not report.devices or report.devices[report.shown].failure is None:
+        return report
+    alone = replace(report, devices=(report.devices[report.shown],), shown=0)
+    evidence, insides = join(Evidence(documents=()), [alone])
+    diagnosis, case = diagnose(evidence, select=select, ignore=ignore, insides=insides)
+    if case is None:
+        return report
+    advice = advise(case, diagnosis.findings, diagnosis.incidents) if diagnosis.findings else None
+    return replace(report, findings=diagnosis.findings, ruled_out=diagnosis.ruled_out, advice=advice)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from oomph.diagnose.incidents import Group
 from oomph.diagnose.model import PhaseVerdict
@@ -15,6 +16,9 @@ from oomph.evidence.model import Evidence, Fact, Failure, Frame, Kind, MemorySam
 from oomph.memory.ledger import Ledger
 from oomph.phases import Phase
 from oomph.units import Amount
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.model import Inside
 
 _LEDGER_NAMES = {
     "capacity_bytes": "capacity_bytes",
@@ -40,6 +44,7 @@ class Case:
     evidence: Evidence
     group: Group
     phase_verdict: PhaseVerdict
+    inside: Inside | None = None  # what a memory snapshot shows of the device, where one was given
 
     @property
     def failure(self) -> Failure:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.clock import time_of
@@ -13,6 +14,7 @@ from oomph.diagnose.model import (
     Finding,
     Incident,
     Outcome,
+    PhaseVerdict,
     RuledOut,
 )
 from oomph.diagnose.notes import notes_of
@@ -23,8 +25,11 @@ from oomph.diagnose.rules import all_rules
 from oomph.diagnose.streams import steps_in_other_stream
 from oomph.diagnose.summary import summary_of
 from oomph.diagnose.survival import DEVICE_KINDS, first_cause, status_of
-from oomph.evidence.model import Evidence, Kind
+from oomph.evidence.model import Evidence, Kind, Position
 from oomph.phases import Phase
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.model import Inside
 
 #: Facts about the job that reports show, in this order.
 JOB_FACTS = (
@@ -58,9 +63,15 @@ JOB_FACTS = (
 
 
 def diagnose(
-    evidence: Evidence, *, select: Sequence[str] = (), ignore: Sequence[str] = (), rank: int | None = None
+    evidence: Evidence,
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    rank: int | None = None,
+    insides: Mapping[Position, Inside] | None = None,
 ) -> tuple[Diagnosis, Case | None]:
-    """The diagnosis without advice, and the Case of the incident that it explains.
+    """The diagnosis without advice, and the Case of the incident that it explains. `insides` are what memory
+    snapshots show, by the position of the failure's print.
 
     `select` and `ignore` are code prefixes ("OOM2"): only selected rules run, ignored ones do not. With `rank`, that
     rank's failure is explained if it has one.
@@ -76,7 +87,8 @@ def diagnose(
         else:
             judged.append((one, status, why))
     chosen, outcome = _choose(evidence, judged, rank)
-    cases = {id(one): _case(evidence, one, status) for one, status, _ in judged}
+    known = insides or {}
+    cases = {id(one): _case(evidence, one, status, known) for one, status, _ in judged}
     _lend_phases(cases.values(), cases)
     incidents = [_incident(cases[id(one)], one, status, why) for one, status, why in judged]
     explained = None
@@ -164,7 +176,7 @@ def _lend_phases(cases: Iterable[Case], by_group: dict[int, Case]) -> None:
                     twin.phase_verdict,
                     why=f"the same failure on GPU {twin.failure.device} has a traceback: {twin.phase_verdict.why}",
                 )
-                by_group[key] = Case(case.evidence, case.group, verdict)
+                by_group[key] = replace(case, phase_verdict=verdict)
                 break
 
 
@@ -172,11 +184,35 @@ def _figures(case: Case) -> tuple[object, ...]:
     return tuple(sorted(case.failure.numbers.items(), key=lambda item: item[0]))
 
 
-def _case(evidence: Evidence, one: Group, status: str) -> Case:
+def _case(evidence: Evidence, one: Group, status: str, insides: Mapping[Position, Inside]) -> Case:
     verdict = phase_of(evidence, one.lead, one.traceback, one.start)
     if verdict.first_step is None and status == "fatal" and steps_in_other_stream(evidence, one.start):
         verdict = replace(verdict, first_step=False)
-    return Case(evidence, one, verdict)
+    found = [insides[failure.position] for failure in one.prints if failure.position in insides]
+    inside = found[0] if found else None
+    return Case(evidence, one, verdict if inside is None else _seen_inside(verdict, inside), inside)
+
+
+def _seen_inside(verdict: PhaseVerdict, inside: Inside) -> PhaseVerdict:
+    """The phase as the snapshot's stack of the request tells it, where nothing else does; and whether it was the first
+    step, where the trace shows an earlier one."""
+    moment = inside.device.moment
+    if inside.failure is None or moment.position != inside.failure.position:
+        return verdict
+    if verdict.first_step is None and moment.step:
+        verdict = replace(verdict, first_step=False)
+    if (
+        verdict.phase is not Phase.UNKNOWN
+        or moment.phase is Phase.UNKNOWN
+        or str(moment.phase_how) != "frames"
+    ):
+        return verdict
+    return replace(
+        verdict,
+        phase=moment.phase,
+        evidence="frame",
+        why="the memory snapshot's stack of the request, whose frames are not all Python",
+    )
 
 
 def _incident(case: Case, one: Group, status: str, why: str) -> Incident:

@@ -38,6 +38,10 @@ def status_of(evidence: Evidence, one: Group, cause: Group | None) -> tuple[str,
     """("fatal" | "caught" | "consequence" | "dropped", why), the reason as one sentence. `cause` is what
     `first_cause` says about all groups."""
     lead = one.lead
+    if lead.format == "snapshot":
+        if "caught" in lead.detail:
+            return "caught", "the events after it show that the job went on"
+        return "fatal", "nothing was allocated after it that shows that the job went on"
     if lead.kind is Kind.DISGUISED and _assert_before(evidence, one):
         return "dropped", "a device-side assert came before it: the context was already broken"
     talked = talked_about(evidence, one)

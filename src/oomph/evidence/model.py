@@ -297,8 +297,18 @@ FACT_NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
+class SnapshotFile:
+    """A memory snapshot among the input, not read yet. `explicit`: named itself, not found in a directory."""
+
+    name: str
+    path: str
+    size_bytes: int
+    explicit: bool = True
+
+
+@dataclass(frozen=True)
 class Evidence:
-    """All that was read. Tuples are in input order."""
+    """All that was read. Tuples are in input order. `snapshots` are the memory snapshots that lay beside the logs."""
 
     documents: tuple[Document, ...]
     failures: tuple[Failure, ...] = ()
@@ -310,6 +320,7 @@ class Evidence:
     exits: tuple[ProcessExit, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()
+    snapshots: tuple[SnapshotFile, ...] = ()
 
     @cached_property
     def _index(self) -> Mapping[str, Mapping[int, tuple[Fact, ...]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import BinaryIO, TypeVar
 
 from oomph.evidence import facts, launchers, messages, series, sources, tables, traces
@@ -31,9 +32,11 @@ def read(
 ) -> Evidence:
     """Reads files, folders, patterns or "-" (stdin) and parses them.
 
+    Memory snapshots among them are named in the result, not read; without anything else there are no documents.
     `progress(done_bytes, total_bytes)` is called now and then. Raises InputError when there is nothing to read.
     """
-    return parse(sources.load(paths, stdin=stdin, progress=progress))
+    loaded = sources.load_all(paths, stdin=stdin, progress=progress)
+    return replace(parse(loaded.documents), snapshots=loaded.snapshots)
 
 
 def parse(documents: Sequence[Document]) -> Evidence:

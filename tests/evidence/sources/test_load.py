@@ -107,7 +107,7 @@ TAR = bytes(257) + b"ustar\x0000" + bytes(1000)
     [
         (b"", "is empty"),
         (checkpoint(), "zip archive"),
-        (SNAPSHOT, "`oomph snapshot` will read it in a later version"),
+        (SNAPSHOT, "run `oomph snapshot` on that"),
         (TAR, "tar archive. Unpack it first"),
         (gzip.compress(TAR), "tar archive. Unpack it first"),
         (b"\xfd7zXZ\x00\x00", "compressed with xz. Unpack it first"),
@@ -145,7 +145,7 @@ def test_other_files_in_a_directory_are_passed_over_with_a_note(tmp_path):
     assert document.source.endswith("out.log")
     assert [note.partition(":")[0] for note in document.input_notes] == [
         "passed over, because not text",
-        "passed over, because a memory snapshot (`oomph snapshot` will read those in a later version)",
+        "passed over, because a memory snapshot (`oomph snapshot` reads it)",
         "passed over, because source code",
     ]
     assert document.input_notes[0].endswith("c.pt and 1 more")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
 from oomph.diagnose.rules.base import Match, Rule
 from oomph.evidence.model import Kind
 from oomph.units import GIB, format_bytes
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.model import Failure as RecordedFailure
 
 
 class CapOrDriverLimit(Rule):
@@ -16,8 +21,8 @@ class CapOrDriverLimit(Rule):
     cause = "cap_or_driver_limit"
     name = "a-limit-refused-the-request"
     means = (
-        "The card had room and the request was refused all the same: a memory fraction set by the program, a limit on "
-        "single allocations, a virtual GPU's or a driver's limit."
+        "The card had room and the request was refused all the same: a memory fraction set by the program, a "
+        "limit on single allocations, a virtual GPU's or a driver's limit."
     )
     decisive_evidence = (
         "The message prints `X allowed` (or a cudaMallocAsync limit that is a real size) and what PyTorch holds plus "
@@ -35,7 +40,10 @@ class CapOrDriverLimit(Rule):
         if case.failure.detail.get("cap"):
             return Match(
                 Certainty.CERTAIN,
-                "The allocation was rejected before it was tried, because it would exceed per_process_memory_fraction.",
+                (
+                    "The allocation was rejected before it was tried, because it would exceed "
+                    "per_process_memory_fraction."
+                ),
                 weight=0.95,
             )
         if case.kind is not Kind.DEVICE_OOM:
@@ -43,7 +51,22 @@ class CapOrDriverLimit(Rule):
         request = case.request_bytes
         if request is None:
             return None
-        return self._by_limit(case, request) or self._by_free(case, request)
+        by_limit = self._by_limit(case, request)
+        if by_limit is None and case.inside is not None and case.inside.failure is not None:
+            return self._by_snapshot(case.inside.failure)
+        return by_limit or self._by_free(case, request)
+
+    def _by_snapshot(self, failure: RecordedFailure) -> Match | RuledOut | None:
+        if str(failure.verdict) != "capped":
+            reasons = [one for one in failure.ruled_out if one.cause == "cap"]
+            return RuledOut(self.cause, reasons[0].why) if reasons else None
+        return Match(
+            failure.certainty,
+            "The memory snapshot shows it: " + failure.says,
+            weight=0.95 if failure.certainty is not Certainty.POSSIBLE else 0.5,
+            numbers={"free_bytes": failure.free_bytes or 0, "request_bytes": failure.request_bytes},
+            actions=("remove-cap", "driver-limit"),
+        )
 
     def _by_limit(self, case: Case, request: int) -> Match | RuledOut | None:
         ledger = case.ledger

@@ -6,12 +6,15 @@ from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
 from oomph.diagnose.rules.base import Match, Rule
 from oomph.evidence.model import Kind
+from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.units import format_bytes
 
 _KINDS = (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE)
 _FORMATS_WITHOUT_NUMBERS = ("F0_thc", "none_frame_only", "bare_allocator")
 
+#: From this part of what is allocated on, activations are what there is to shrink.
+SNAPSHOT_SHARE = 0.3
 #: Halving the batch a few times does not bridge this factor.
 FAR_TOO_LARGE = 8
 
@@ -41,6 +44,25 @@ class Activations(Rule):
     )
     actions = ("micro-batch", "checkpointing", "shorter-sequence")
 
+    def _by_snapshot(self, case: Case, request: int | None) -> Match | None:
+        """A snapshot of this very failure tells what was alive by what it was for."""
+        inside = case.inside
+        failure = inside.failure if inside is not None else None
+        if inside is None or failure is None or case.phase not in (Phase.FORWARD, Phase.BACKWARD):
+            return None
+        held = inside.bytes_of(Category.ACTIVATIONS, Category.TEMPORARIES)
+        share = held / max(1, failure.allocated_bytes)
+        if share < SNAPSHOT_SHARE:
+            return None
+        return Match(
+            Certainty.LIKELY,
+            f"The memory snapshot shows that {format_bytes(held)} of the {format_bytes(failure.allocated_bytes)} "
+            f"allocated ({share:.0%}) were activations and temporaries, which grow with the micro-batch and the "
+            "sequence.",
+            weight=0.3 + 0.4 * share,
+            numbers={"activation_bytes": held, **({"request_bytes": request} if request else {})},
+        )
+
     def check(self, case: Case) -> Match | RuledOut | None:
         if case.kind not in _KINDS:
             return None
@@ -49,6 +71,9 @@ class Activations(Rule):
         ledger = case.ledger
         request = case.request_bytes
         numbers = {"request_bytes": request} if request else {}
+        seen = self._by_snapshot(case, request)
+        if seen is not None:
+            return seen
         if request and ledger.capacity_bytes and request > FAR_TOO_LARGE * ledger.capacity_bytes:
             return Match(
                 Certainty.POSSIBLE,

@@ -9,6 +9,7 @@ from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
 from oomph.diagnose.rules.base import Match, Rule
 from oomph.evidence.model import Kind, Quote
+from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.units import format_bytes
 
@@ -16,6 +17,8 @@ _BYTES = {"fp32": 4.0, "float32": 4.0, "bf16": 2.0, "fp16": 2.0, "8bit": 1.0, "4
 _FSDP_UNIT = re.compile(
     r"_allgather_params|all_gather|unshard|foreach_all_gather|_all_gather_flat_param|fetch_sub_module"
 )
+#: A step needs some room; with so much taken by what does not depend on the batch, the batch is not what is too big.
+STATIC_SHARE = 0.85
 _SHARDED = ("fsdp", "fsdp2", "deepspeed", "megatron", "tensor_parallel")
 
 
@@ -36,8 +39,9 @@ class StaticState(Rule):
     cause = "static_state_too_big"
     name = "weights-and-states-do-not-fit"
     means = (
-        "What does not depend on the batch (weights, gradients, optimizer state, as this job keeps them) is more than "
-        "the card has, or leaves nothing for a step. Often a setting that was meant to shrink it did not take effect."
+        "What does not depend on the batch (weights, gradients, optimizer state, as this job keeps them) is "
+        "more than the card has, or leaves nothing for a step. Often a setting that was meant to shrink it "
+        "did not take effect."
     )
     decisive_evidence = (
         "A failure while loading or wrapping the model; or parameters times bytes per parameter, from the log's own "
@@ -68,10 +72,38 @@ class StaticState(Rule):
         if case.kind is Kind.DEVICE_OOM_BARE:
             return None
         estimate = self._estimate(case)
-        matched = self._by_arithmetic(case, estimate)
+        matched = self._by_snapshot(case) or self._by_arithmetic(case, estimate)
         if matched is not None:
             return matched
         return self._by_place(case, estimate) or self._by_shared_memory(case) or self._weak(case)
+
+    def _by_snapshot(self, case: Case) -> Match | None:
+        """A snapshot of this very failure tells what was alive by what it was for."""
+        failure = case.inside.failure if case.inside is not None else None
+        if case.inside is None or failure is None or not failure.available_bytes:
+            return None
+        parts = {
+            name: case.inside.bytes_of(category)
+            for name, category in (
+                ("parameters", Category.PARAMETERS),
+                ("gradients", Category.GRADIENTS),
+                ("optimizer state", Category.OPTIMIZER_STATE),
+            )
+        }
+        held = sum(parts.values())
+        if held < STATIC_SHARE * failure.available_bytes:
+            return None
+        listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
+        return Match(
+            Certainty.LIKELY,
+            (
+                f"The memory snapshot shows that {format_bytes(held)} of the "
+                f"{format_bytes(failure.available_bytes)} that PyTorch could have had do not depend on the batch "
+                f"({listed})."
+            ),
+            weight=0.9,
+            numbers={"static_bytes": held, "available_bytes": failure.available_bytes},
+        )
 
     def _estimate(self, case: Case) -> _Estimate | None:
         total, trainable = case.fact("total_params"), case.fact("trainable_params")
@@ -153,7 +185,8 @@ class StaticState(Rule):
         windows = case.platform in ("windows", "wsl2") or any("\\" in frame.file for frame in case.frames)
         return Match(
             Certainty.LIKELY if windows else Certainty.POSSIBLE,
-            f"PyTorch holds {format_bytes(ledger.allocated_bytes)} on a card of {format_bytes(ledger.capacity_bytes)}: "
+            f"PyTorch holds {format_bytes(ledger.allocated_bytes)} on a card of "
+            f"{format_bytes(ledger.capacity_bytes)}: "
             + (
                 "Windows had moved part of it to shared system memory long before this request."
                 if windows

@@ -28,6 +28,8 @@ _TOKENS_SAID = re.compile(
 )
 _SHAPE = re.compile(r"empty_strided(?:_cuda)?\(\((\d[\d, ]{0,60})\)")
 _ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
+#: From this part of what is allocated on, the loss is what to change.
+SNAPSHOT_SHARE = 0.15
 #: Smaller than any language model's vocabulary that is worth a diagnosis of its own.
 _SMALL_VOCABULARY = 30_000
 
@@ -43,8 +45,9 @@ class LogitsLoss(Rule):
         "gradient). With a large vocabulary it dwarfs every activation."
     )
     decisive_evidence = (
-        "The failing frame is the loss or the upcast of the logits; or the request is tokens x vocabulary x 2 or 4 "
-        "bytes by the log's own figures; or generated code allocates a vocabulary-sized tensor of exactly the request."
+        "The failing frame is the loss or the upcast of the logits; or the request is tokens x vocabulary x 2 "
+        "or 4 bytes by the log's own figures; or generated code allocates a vocabulary-sized tensor of "
+        "exactly the request."
     )
     first_action = (
         "A fused or chunked linear cross-entropy, which never makes the whole tensor; then a smaller "
@@ -64,7 +67,36 @@ class LogitsLoss(Rule):
             Phase.UNKNOWN,
         ):
             return None
-        return self._by_frame(case) or self._by_shape(case) or self._by_arithmetic(case)
+        return (
+            self._by_snapshot(case)
+            or self._by_frame(case)
+            or self._by_shape(case)
+            or self._by_arithmetic(case)
+        )
+
+    def _by_snapshot(self, case: Case) -> Match | None:
+        """What stacks of the loss held when the request failed, and the request if it is the loss's own."""
+        failure = case.inside.failure if case.inside is not None else None
+        if case.inside is None or failure is None:
+            return None
+        held = sum(
+            holder.bytes
+            for holder in case.inside.device.holders
+            if any(_LOSS.search(frame.function) for frame in holder.frames)
+        )
+        asked = any(_LOSS.search(frame.function) for frame in failure.frames)
+        total = held + (failure.request_bytes if asked else 0)
+        if total < SNAPSHOT_SHARE * failure.allocated_bytes:
+            return None
+        says = f"The memory snapshot shows that the loss on the logits held {format_bytes(held)}"
+        if asked:
+            says += f" and asked for {format_bytes(failure.request_bytes)} more"
+        return Match(
+            Certainty.LIKELY,
+            says + f", of {format_bytes(failure.allocated_bytes)} allocated.",
+            weight=0.85,
+            numbers={"logits_bytes": held, "request_bytes": failure.request_bytes},
+        )
 
     def _by_frame(self, case: Case) -> Match | None:
         """The last frame, or the last two when the last is a library's: the loss encloses nothing else."""
@@ -163,8 +195,10 @@ class LogitsLoss(Rule):
             size = tokens * vocabulary * 4
             return Match(
                 Certainty.POSSIBLE,
-                f"The logits of a step ({tokens:,} tokens x {vocabulary:,} entries) take {format_bytes(size)} in fp32 "
-                "and stay until the backward; the failing request is only the last straw.",
+                (
+                    f"The logits of a step ({tokens:,} tokens x {vocabulary:,} entries) take {format_bytes(size)} "
+                    "in fp32 and stay until the backward; the failing request is only the last straw."
+                ),
                 weight=0.8,
                 numbers={"logits_bytes": size},
                 evidence=(case.failure.quote, said),

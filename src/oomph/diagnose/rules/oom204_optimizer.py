@@ -8,6 +8,7 @@ from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
 from oomph.diagnose.rules.base import Match, Rule
 from oomph.evidence.model import Kind
+from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.units import format_bytes
 
@@ -44,6 +45,11 @@ class OptimizerMemory(Rule):
             return None
         request = case.request_bytes
         numbers = {"request_bytes": request} if request else {}
+        if case.inside is not None and case.inside.failure is not None:
+            numbers |= {
+                "optimizer_state_bytes": case.inside.bytes_of(Category.OPTIMIZER_STATE),
+                "temporaries_bytes": case.inside.bytes_of(Category.TEMPORARIES),
+            }
         asked = f" ({format_bytes(request)})" if request else ""
         frame = case.frame_matching(_TEMPORARIES, innermost=3)
         if frame is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
@@ -11,6 +12,9 @@ from oomph.diagnose.rules.base import Match, Rule
 from oomph.evidence.model import Kind, MemorySample
 from oomph.phases import Phase
 from oomph.units import format_bytes
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.model import Growth
 
 #: Fewer figures do not make a trend.
 MIN_SAMPLES = 6
@@ -44,6 +48,10 @@ class GrowthOverSteps(Rule):
     def check(self, case: Case) -> Match | RuledOut | None:
         if case.kind is not Kind.DEVICE_OOM or case.phase in (Phase.LOAD, Phase.INIT):
             return None
+        if case.inside is not None and case.inside.device.growth is not None:
+            known = self._by_snapshot(case.inside.device.growth)
+            if known is not None:
+                return known
         series = self._series(case)
         if len(series) < MIN_SAMPLES:
             return self._few(case, series)
@@ -67,6 +75,23 @@ class GrowthOverSteps(Rule):
             weight=0.9,
             numbers={"first_bytes": first, "last_bytes": last, "readings": len(series)},
             evidence=(series[0].quote, series[-1].quote),
+        )
+
+    def _by_snapshot(self, growth: Growth) -> Match | RuledOut | None:
+        """The snapshot shows what outlives its step; too few steps in it say nothing."""
+        if not growth.leaks:
+            enough = growth.usual_peak_bytes is not None
+            return RuledOut(self.cause, "the memory snapshot: " + growth.says) if enough else None
+        lead = growth.leaks[0]
+        return Match(
+            lead.certainty,
+            "The memory snapshot shows it: " + growth.says,
+            weight=0.95,
+            numbers={
+                "bytes_per_step": growth.bytes_per_step,
+                "steps": growth.steps,
+                **({"fails_at_step": growth.fails_at_step} if growth.fails_at_step is not None else {}),
+            },
         )
 
     def _few(self, case: Case, series: Sequence[MemorySample]) -> Match | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
 from oomph.diagnose.rules.base import Match, Rule
 from oomph.evidence.model import Kind
 from oomph.units import MIB, format_bytes
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.model import Failure as RecordedFailure
 
 #: cached / reserved from which fragmentation is likely (docs/decisions/0004 argues it with cases on both sides).
 LIKELY_RATIO = 0.18
@@ -24,12 +29,12 @@ class Fragmentation(Rule):
     cause = "fragmentation"
     name = "cached-memory-is-in-pieces"
     means = (
-        "PyTorch had reserved enough memory that it did not use, but no single free block was large enough, and blocks "
-        "that are partly in use cannot be given back. Varying shapes make it so."
+        "PyTorch had reserved enough memory that it did not use, but no single free block was large enough, "
+        "and blocks that are partly in use cannot be given back. Varying shapes make it so."
     )
     decisive_evidence = (
-        "`reserved but unallocated` could hold the request and is a considerable share of what is reserved. Low cached "
-        "memory rules it out; a request larger than all of it too."
+        "`reserved but unallocated` could hold the request and is a considerable share of what is reserved. "
+        "Low cached memory rules it out; a request larger than all of it too."
     )
     first_action = (
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (Linux, not WSL2 or Jetson); where it is on or cannot be, "
@@ -47,6 +52,8 @@ class Fragmentation(Rule):
     def check(self, case: Case) -> Match | RuledOut | None:
         if case.kind is not Kind.DEVICE_OOM:
             return None
+        if case.inside is not None and case.inside.failure is not None:
+            return self._by_snapshot(case, case.inside.failure)
         ledger = case.ledger
         cached, request, ratio = ledger.cached_bytes, case.request_bytes, ledger.cached_ratio
         if cached is None or not request or ratio is None:
@@ -82,6 +89,31 @@ class Fragmentation(Rule):
             weight=0.2 + ratio,
             numbers=numbers,
             actions=("micro-batch", "checkpointing", "expandable-segments"),
+        )
+
+    def _by_snapshot(self, case: Case, failure: RecordedFailure) -> Match | RuledOut | None:
+        """The snapshot shows every free piece, so nothing has to be told from sums."""
+        if str(failure.verdict) != "fragmented":
+            reasons = [one for one in failure.ruled_out if one.cause == "fragmentation"]
+            return RuledOut(self.cause, reasons[0].why) if reasons else None
+        places = dict.fromkeys(
+            f"{pin.place.function} ({pin.place.file}:{pin.place.line})"
+            for pin in failure.pins
+            if pin.place is not None
+        )
+        says = "The memory snapshot shows it: " + failure.says
+        if places:
+            says += f" Between the largest pieces lie blocks of {', '.join(list(places)[:3])}."
+        return Match(
+            failure.certainty,
+            says,
+            weight=0.9 if failure.certainty is not Certainty.POSSIBLE else 0.4,
+            numbers={
+                "cached_bytes": failure.cached_own_bytes,
+                "largest_hole_bytes": failure.hole_bytes,
+                "request_bytes": failure.request_bytes,
+            },
+            actions=("fixed-shapes",) if case.expandable_segments else self.actions,
         )
 
     def _with_free(self, case: Case, cached: int, request: int, ratio: float) -> Match | RuledOut:

@@ -239,9 +239,11 @@ class Growth:
 class Trial:
     """The same requests under other settings. `setting` is what to set ("" for those of the job), `change` in words.
 
-    `fails_at` is the position of the first request without memory, None when all were served; `retries` counts cached
-    memory given back to serve one. `peak_reserved_bytes` is up to the failure. `caveat` is what weakens the answer,
-    "" when nothing does.
+    `fails_at` is the position of the first request without memory, None when there was none; `survived` are requests
+    that failed in the trace too and after which the job went on. `served_at`: a request that failed in the trace and
+    is served here; what the job would have done then is unknown, so the trial ends there. `retries` counts how often
+    cached memory was given back to serve a request, `releases` the segments or mapped ranges given back.
+    Peaks are up to where the trial ended. `caveat` is what weakens the answer, "" when nothing does.
     """
 
     setting: str
@@ -252,6 +254,8 @@ class Trial:
     retries: int
     releases: int
     caveat: str = ""
+    served_at: int | None = None
+    survived: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -311,3 +315,23 @@ class SnapshotReport:
     def exit_code(self) -> int:
         """1 when a request failed and nothing shows that the job went on, else 0."""
         return int(any(one.failure is not None and not one.failure.caught for one in self.devices))
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What a snapshot shows of the device of a failure. `exact`: it recorded this very failure; otherwise it shows
+    the same job at another moment. `settings` as in SnapshotReport."""
+
+    source: str
+    settings: str
+    device: DeviceReport
+    exact: bool
+
+    @property
+    def failure(self) -> Failure | None:
+        """The recorded failure, if it is this one."""
+        return self.device.failure if self.exact else None
+
+    def bytes_of(self, *categories: Category) -> int:
+        """Bytes of these categories that were alive at the moment of the snapshot's report."""
+        return sum(share.bytes for share in self.device.shares if share.category in categories)

@@ -2,6 +2,6 @@
 
 from oomph.evidence.sources.follow import Follower
 from oomph.evidence.sources.limits import Limits
-from oomph.evidence.sources.load import load
+from oomph.evidence.sources.load import Loaded, load, load_all
 
-__all__ = ["Follower", "Limits", "load"]
+__all__ = ["Follower", "Limits", "Loaded", "load", "load_all"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from oomph.errors import InputError
 from oomph.evidence.lines import build_document
-from oomph.evidence.model import Document
+from oomph.evidence.model import Document, SnapshotFile
 from oomph.evidence.sources.discover import Entry, discover
 from oomph.evidence.sources.limits import Limits, limits_for
 from oomph.evidence.sources.ranks import line_rank, place_files, said_ranks
@@ -25,12 +26,20 @@ _LOCAL_RANKS = (
 _KIND_WORDS = {
     "empty": "empty",
     "binary": "not text",
-    "snapshot": "a memory snapshot (`oomph snapshot` will read those in a later version)",
+    "snapshot": "a memory snapshot (`oomph snapshot` reads it)",
     "code": "source code",
     "window": "compressed with a long window, run `zstd -d --long=31` first",
     "damaged": "damaged",
     "unreadable": "not readable",
 }
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What the input consists of: documents, and memory snapshots, which are only named."""
+
+    documents: list[Document]
+    snapshots: tuple[SnapshotFile, ...] = ()
 
 
 def load(
@@ -40,7 +49,20 @@ def load(
     progress: Callable[[int, int], None] | None = None,
     limits: Limits | None = None,
 ) -> list[Document]:
+    """The documents alone; an input of snapshots alone has nothing to read. Otherwise as `load_all`."""
+    return load_all(paths, stdin=stdin, progress=progress, limits=limits, snapshots=False).documents
+
+
+def load_all(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    stdin: BinaryIO | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    limits: Limits | None = None,
+    snapshots: bool = True,
+) -> Loaded:
     """Reads files, directories, patterns and "-" into documents, in order, large ones reduced to what matters.
+    Memory snapshots are told apart, where `snapshots` asks for them, and left to their own reader.
 
     `stdin` stands for standard input where a path is "-" (default: `sys.stdin.buffer`). `progress(done, total)` is
     called with bytes now and then; total is 0 when only standard input is read. `limits` (for each file) replaces
@@ -65,13 +87,30 @@ def load(
     meter.finish()
     texts = [(entry, text) for entry, text in results if isinstance(text, Text)]
     refused = [(entry, text) for entry, text in results if isinstance(text, Refused)]
+    files = _snapshots(refused) if snapshots else ()
+    refused = [(entry, text) for entry, text in refused if not (files and _is_snapshot(entry, text))]
     if not texts:
+        if files:
+            return Loaded([], files)
         raise InputError(_one_line(_refusal(refused, found.notes)))
     notes = [*_reduced([text for _, text in texts if text.reduced]), *found.notes, *_passed_over(refused)]
     documents = _documents(texts)
     documents[0].input_notes += tuple(notes)
     documents[0].passed_over = tuple(entry.name for entry, _ in refused)
-    return documents
+    return Loaded(documents, files)
+
+
+def _is_snapshot(entry: Entry, text: Refused) -> bool:
+    """One that can be read again: standard input cannot."""
+    return text.kind == "snapshot" and entry.path is not None
+
+
+def _snapshots(refused: Sequence[tuple[Entry, Refused]]) -> tuple[SnapshotFile, ...]:
+    return tuple(
+        SnapshotFile(entry.name, str(entry.path), entry.size, entry.explicit)
+        for entry, text in refused
+        if _is_snapshot(entry, text)
+    )
 
 
 def _one_line(sentence: str) -> str:

@@ -81,9 +81,7 @@ def read_text(
     if content.kind in ("gzip", "zstd"):
         return Refused("binary", "compressed more than twice", "Decompress it first.")
     if content.kind == "snapshot":
-        return Refused(
-            "snapshot", content.what, "`oomph snapshot` will read it in a later version; give the job's log."
-        )
+        return Refused("snapshot", content.what, "Save it to a file and run `oomph snapshot` on that.")
     if content.kind == "binary" and (content.known or not explicit):
         return Refused("binary", content.what, "Unpack it first." if content.can_be_unpacked else _ADVICE)
     if content.kind.startswith("utf-"):
