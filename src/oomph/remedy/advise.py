@@ -27,6 +27,8 @@ NOT_THE_BATCH = frozenset(
         "checkpoint_save_gather",
         "eval_generation",
         "growth_over_steps",
+        "outside_grew",
+        "other_pool_or_stream",
         "cap_or_driver_limit",
         "pinned_host_memory",
         "managed_memory_limit",

@@ -90,6 +90,16 @@ _CAUSES: Mapping[str, tuple[str, ...]] = {
     "cap_or_driver_limit": (
         "Lowering the batch: the card had room, so the limit stays where it is and wastes the rest.",
     ),
+    "outside_grew": (
+        "Lowering the batch: the job fitted before, and what grows outside goes on growing.",
+        "Setting expandable_segments: what is missing is not PyTorch's.",
+    ),
+    "other_pool_or_stream": (
+        "Calling empty_cache(): what was wholly free had been given back before the request failed.",
+    ),
+    "library_workspaces": (
+        "Calling empty_cache(): a workspace is in use as long as its thread and stream may multiply matrices.",
+    ),
     "pinned_host_memory": ("Taking a bigger GPU: the card was not asked for this memory.",),
     "managed_memory_limit": (
         "Lowering the batch: the states of the optimizer depend on the trained parameters alone.",
