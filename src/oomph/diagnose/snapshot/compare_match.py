@@ -1,0 +1,192 @@
+"""Which stack of one snapshot is which of another, and how many bytes each holds.
+
+Two runs of the same code have the same stacks, frame by frame. Two versions of it have not: a line that was added
+moves all below it, another folder changes every file's path, another Python the interpreter's own frames. So what is
+left after exact matching is matched by its Python frames without folders, and without the lines of those files that
+were edited. What is still left is matched from the place in the user's code inwards: another script may call the same
+model. Each step joins more and proves less, and each row says which one it took.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oomph.diagnose.snapshot.compare_model import Change, Matching, StackRow
+from oomph.diagnose.snapshot.places import is_python, is_users, place_of
+from oomph.memory.categories import CATEGORIES, Category
+from oomph.memory.stacks import Frame
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.analysis import Analysis
+
+#: Up to here a path says only where a library is installed.
+_INSTALLED = re.compile(r".*(?:(?:site|dist)-packages|/lib/python[\d.]+)/", re.IGNORECASE)
+#: A file is taken as edited when of the (function, line) pairs that two snapshots could share fewer than this part is
+#: shared. An edit moves all lines below it, and unedited files share nearly all lines, so the two are far apart.
+_SHARED = 0.5
+
+
+@dataclass
+class Held:
+    """What was alive of one stack (innermost frame first): bytes by category, and blocks."""
+
+    frames: tuple[Frame, ...]
+    blocks: int = 0
+    bytes: Counter[Category] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        return sum(self.bytes.values())
+
+
+def held(analysis: Analysis) -> list[Held]:
+    """What was alive at the analysis's moment, by stack. Blocks without a stack are one entry without frames."""
+    alive = analysis.alive
+    numbers, where = np.unique(analysis.block_stack[alive], return_inverse=True)
+    categories = analysis.block_category[alive].astype(np.int64)
+    cells = where * len(CATEGORIES) + categories
+    totals = np.zeros(len(numbers) * len(CATEGORIES), np.int64)
+    np.add.at(totals, cells, analysis.alive_bytes)
+    blocks = np.bincount(where, minlength=len(numbers)).tolist()
+    found: dict[tuple[Frame, ...], Held] = {}
+    for index, number in enumerate(numbers.tolist()):
+        frames = analysis.frames(number)
+        entry = found.setdefault(frames, Held(frames))
+        entry.blocks += blocks[index]
+        row = totals[index * len(CATEGORIES) : (index + 1) * len(CATEGORIES)].tolist()
+        for category, size in zip(CATEGORIES, row, strict=True):
+            if size:
+                entry.bytes[category] += size
+    return list(found.values())
+
+
+def match(a: Analysis, b: Analysis) -> list[StackRow]:
+    """Every stack that holds other bytes in `b` than in `a`, largest difference first."""
+    rows, left_a, left_b = _pair(held(a), held(b), lambda one: one.frames, Matching.STACK)
+    if left_a and left_b:
+        edited = _edited_files(_all_frames(a), _all_frames(b))
+        more, left_a, left_b = _pair(left_a, left_b, lambda one: _moved(one.frames, edited), Matching.MOVED)
+        rows += more
+        more, left_a, left_b = _pair(left_a, left_b, lambda one: _inwards(one.frames, edited), Matching.PLACE)
+        rows += more
+    rows += [_row([one], [], Matching.STACK) for one in left_a]
+    rows += [_row([], [one], Matching.STACK) for one in left_b]
+    return sorted(
+        (row for row in rows if row.difference_bytes),
+        key=lambda row: (-abs(row.difference_bytes), row.change, _order(row.frames)),
+    )
+
+
+def _pair(
+    a: list[Held], b: list[Held], key: Callable[[Held], Hashable | None], matching: Matching
+) -> tuple[list[StackRow], list[Held], list[Held]]:
+    """Rows of those that have a key on both sides, and the rest of each side."""
+    of_a, of_b = _by_key(a, key), _by_key(b, key)
+    both = [each for each in of_a if each in of_b and each is not None]
+    rows = [_row(of_a[each], of_b[each], matching) for each in both]
+    taken = {id(one) for each in both for one in (*of_a[each], *of_b[each])}
+    return rows, [one for one in a if id(one) not in taken], [one for one in b if id(one) not in taken]
+
+
+def _by_key(entries: Iterable[Held], key: Callable[[Held], Hashable | None]) -> dict[Hashable, list[Held]]:
+    found: dict[Hashable, list[Held]] = defaultdict(list)
+    for entry in entries:
+        found[key(entry)].append(entry)
+    return found
+
+
+def _row(a: list[Held], b: list[Held], matching: Matching) -> StackRow:
+    a_bytes, b_bytes = sum(one.total for one in a), sum(one.total for one in b)
+    frames = max(b or a, key=lambda one: one.total).frames
+    categories: Counter[Category] = Counter()
+    for one in (*a, *b):
+        categories.update(one.bytes)
+    return StackRow(
+        change=_change(a_bytes, b_bytes),
+        frames=frames,
+        place=place_of(frames),
+        category=max(categories, key=lambda each: categories[each], default=Category.UNKNOWN),
+        a_bytes=a_bytes,
+        b_bytes=b_bytes,
+        a_blocks=sum(one.blocks for one in a),
+        b_blocks=sum(one.blocks for one in b),
+        matching=matching,
+    )
+
+
+def _change(a_bytes: int, b_bytes: int) -> Change:
+    if a_bytes == b_bytes:
+        return Change.SAME
+    if not a_bytes:
+        return Change.NEW
+    if not b_bytes:
+        return Change.GONE
+    return Change.GROWN if b_bytes > a_bytes else Change.SHRUNK
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def tail(file: str) -> str:
+    """The part of a path that other folders leave as it is: from an installed package on, else the file's name."""
+    path = file.replace("\\", "/")
+    installed = _INSTALLED.match(path)
+    return path[installed.end() :] if installed else path.rpartition("/")[2]
+
+
+def _all_frames(analysis: Analysis) -> set[Frame]:
+    """The frames of everything that was ever allocated: more lines than those of what was alive."""
+    return {frame for number in np.unique(analysis.block_stack).tolist() for frame in analysis.frames(number)}
+
+
+def _edited_files(a: set[Frame], b: set[Frame]) -> frozenset[str]:
+    """Tails of files whose lines moved between two snapshots, judged by the functions that both show."""
+    lines_a, lines_b = _lines(a), _lines(b)
+    edited = set()
+    for file in lines_a.keys() & lines_b.keys():
+        functions = lines_a[file].keys() & lines_b[file].keys()
+        ours = {(name, line) for name in functions for line in lines_a[file][name]}
+        theirs = {(name, line) for name in functions for line in lines_b[file][name]}
+        if functions and len(ours & theirs) < _SHARED * min(len(ours), len(theirs)):
+            edited.add(file)
+    return frozenset(edited)
+
+
+def _lines(frames: set[Frame]) -> dict[str, dict[str, set[int]]]:
+    found: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for frame in frames:
+        if frame.line > 0:
+            found[tail(frame.file)][frame.function].add(frame.line)
+    return found
+
+
+def _moved(frames: tuple[Frame, ...], edited: frozenset[str]) -> Hashable | None:
+    """The Python frames; of a stack that has none (autograd's thread) the functions, whatever their files."""
+    python = tuple(_without_folder(frame, edited) for frame in frames if is_python(frame))
+    return python or tuple(frame.function for frame in frames) or None
+
+
+def _inwards(frames: tuple[Frame, ...], edited: frozenset[str]) -> Hashable | None:
+    """The Python frames from the innermost one to the place in the user's code; None where there is no such place."""
+    key = []
+    for frame in frames:
+        if is_python(frame):
+            key.append(_without_folder(frame, edited))
+            if is_users(frame):
+                return tuple(key)
+    return None
+
+
+def _without_folder(frame: Frame, edited: frozenset[str]) -> tuple[str, str, int]:
+    file = tail(frame.file)
+    return frame.function, file, -1 if file in edited else frame.line
+
+
+def _order(frames: tuple[Frame, ...]) -> tuple[tuple[str, str, int], ...]:
+    return tuple((frame.file, frame.function, frame.line) for frame in frames)

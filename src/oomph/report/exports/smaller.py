@@ -1,0 +1,274 @@
+"""A part of a snapshot as a snapshot: a window of events, and the segments as they were at its end.
+
+The dict is what PyTorch writes in the same format (docs/snapshots.md, "Reading"), so its own viewer opens it. What
+oomph does not keep of an event (`compile_context`, `user_metadata`) has the value that PyTorch gives when there is
+none.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oomph.errors import OomphError
+from oomph.evidence.snapshot.events import ACTIONS
+from oomph.memory.allocator.layout import ALLOCATED, INACTIVE, BlockState, SegmentState
+from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.memory.stacks import Frame
+from oomph.memory.timeline import UNKNOWN, Kind
+from oomph.report.exports.exactly import Ends, exactly
+from oomph.report.exports.names import Names
+from oomph.report.exports.target import replacing
+from oomph.report.exports.window import around_the_moment, chosen
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.analysis import Analysis
+
+#: What torch.cuda.memory._dump_snapshot uses on every Python that PyTorch supports (3.8 to 3.13).
+_PROTOCOL = 4
+_ACTION_NAMES = {int(kind): action for action, kind in ACTIONS.items()}
+#: Text that PyTorch adds to frames of FX graphs (augment_with_fx_traces).
+_FX_KEYS = ("fx_node_op", "fx_node_name", "fx_original_trace")
+
+
+def write_smaller(
+    target: Path,
+    analysis: Analysis,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+    redact: bool = False,
+) -> None:
+    """Writes the events from `first` up to, not including, `last` as a snapshot of its own; without both
+    `around_the_moment`. See `exports.export`."""
+    if first is None and last is None:
+        begin, end = around_the_moment(analysis)
+    else:
+        begin, end = chosen(analysis, first, last)
+    content = smaller(analysis, exactly(analysis, begin, end), redact=redact)
+    with replacing(target) as stream:
+        pickle.dump(content, stream, protocol=_PROTOCOL)
+
+
+def smaller(analysis: Analysis, ends: Ends, *, redact: bool = False) -> dict[str, Any]:
+    """The snapshot of a window of one device, as the dict that PyTorch pickles. Other devices are left empty."""
+    return _Cut(analysis, ends, redact).content()
+
+
+class _Cut:
+    def __init__(self, analysis: Analysis, ends: Ends, redact: bool) -> None:
+        self._analysis = analysis
+        self._timeline = analysis.timeline
+        self._era = analysis.snapshot.era.torch
+        self._first = ends.first
+        self._last = ends.last
+        self._layout = ends.layout
+        self._stacks = self._timeline.stack_ids(range(ends.first, ends.last)).tolist()
+        self._block_stacks = self._stacks_of_blocks()
+        self._annotations = self._within()
+        numbers = {*self._stacks, *self._block_stacks.values()}
+        frames = {frame for number in numbers for frame in analysis.frames(number)}
+        self._names = Names(
+            redact=redact,
+            source=analysis.snapshot.source,
+            frames=frames,
+            others=[annotation["name"] for annotation in self._annotations],
+        )
+        self._redact = redact
+        self._frames: dict[Frame, dict[str, Any]] = {}
+        self._lists: dict[int, list[dict[str, Any]]] = {}
+
+    def content(self) -> dict[str, Any]:
+        analysis = self._analysis
+        events = self._events()
+        content: dict[str, Any] = {
+            "segments": [self._segment(segment) for segment in self._layout],
+            "device_traces": [[] for _ in range(analysis.index)] + [events],
+        }
+        if self._era >= (2, 4):
+            content["allocator_settings"] = self._settings()
+        if self._era >= (2, 6):
+            for annotation in self._annotations:
+                annotation["name"] = self._names.text(annotation["name"])
+            content["external_annotations"] = self._annotations
+        if self._era >= (2, 14):
+            content.update(host_segments=[], host_traces=[])
+        return content
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def _events(self) -> list[dict[str, Any]]:
+        timeline, window = self._timeline, slice(self._first, self._last)
+        kinds = timeline.kind[window].tolist()
+        columns = (timeline.address, timeline.size_bytes, timeline.stream)
+        events: list[dict[str, Any]] = [
+            {"action": _ACTION_NAMES[kind], "addr": address, "size": size, "stream": stream}
+            for kind, address, size, stream in zip(
+                kinds, *(column[window].tolist() for column in columns), strict=True
+            )
+        ]
+        self._add_times(events)
+        self._add_frames(events)
+        self._add_pools(events)
+        for position in np.flatnonzero(timeline.kind[window] == Kind.OOM).tolist():
+            event = events[position]
+            del event["addr"]
+            free = timeline.free_bytes.get(position + self._first)
+            if free is not None:
+                event["device_free"] = free
+        for event in events if self._era >= (2, 8) else ():
+            event["compile_context"] = "N/A"
+        for event in events if self._era >= (2, 10) else ():
+            event["user_metadata"] = ""
+        return events
+
+    def _add_times(self, events: list[dict[str, Any]]) -> None:
+        times = self._timeline.time_us[self._first : self._last]
+        if self._era >= (2, 3) and bool(np.any(times != UNKNOWN)):
+            for event, time in zip(events, times.tolist(), strict=True):
+                event["time_us"] = time
+
+    def _add_frames(self, events: list[dict[str, Any]]) -> None:
+        raw = self._timeline.frame_lists
+        if raw is None:
+            return
+        for position, (event, number) in enumerate(zip(events, self._stacks, strict=True), self._first):
+            known = self._lists.get(number)
+            event["frames"] = self._list(number, raw[position]) if known is None else known
+
+    def _add_pools(self, events: list[dict[str, Any]]) -> None:
+        numbers = self._timeline.pool[self._first : self._last]
+        if self._era >= (2, 13):
+            for position in np.flatnonzero(numbers != UNKNOWN).tolist():
+                events[position]["pool_id"] = self._timeline.pools[numbers[position]]
+
+    # -- stacks -----------------------------------------------------------------------------------------------------
+
+    def _list(self, number: int, raw: object = None) -> list[dict[str, Any]]:
+        """A stack as a list of dicts; equal stacks are one list, equal frames one dict, as PyTorch has them. `raw` is
+        the list in the file, for what it knows besides."""
+        known = self._lists.get(number)
+        if known is None:
+            frames = self._analysis.frames(number)
+            others = raw if isinstance(raw, list) and len(raw) == len(frames) else [None] * len(frames)
+            known = [self._frame(frame, other) for frame, other in zip(frames, others, strict=True)]
+            self._lists[number] = known
+        return known
+
+    def _frame(self, frame: Frame, raw: object) -> dict[str, Any]:
+        known = self._frames.get(frame)
+        if known is None:
+            shown = self._names.frame(frame)
+            known = {"name": shown.function, "filename": shown.file, "line": frame.line}
+            for key in _FX_KEYS:
+                value = raw.get(key) if isinstance(raw, dict) else None
+                if isinstance(value, str):
+                    known[key] = self._names.lines(value)
+            self._frames[frame] = known
+        return known
+
+    def _stacks_of_blocks(self) -> dict[int, int]:
+        """By address, the stack of each block that is in use at the end of the window."""
+        analysis, lives = self._analysis, self._analysis.lifetimes
+        rows = np.flatnonzero((lives.born < self._last) & (lives.done >= self._last))
+        found = dict(zip(lives.address[rows].tolist(), analysis.block_stack[rows].tolist(), strict=True))
+        return {address: number for address, number in found.items() if number >= 0}
+
+    # -- segments ---------------------------------------------------------------------------------------------------
+
+    def _segment(self, segment: SegmentState) -> dict[str, Any]:
+        used = [block for block in segment.blocks if block.state != INACTIVE]
+        record: dict[str, Any] = {
+            "device": self._analysis.index,
+            "address": segment.address,
+            "total_size": segment.size,
+            "stream": segment.stream,
+            "segment_type": "small" if segment.small else "large",
+            "allocated_size": sum(block.size for block in used if block.state == ALLOCATED),
+            "active_size": sum(block.size for block in used),
+            "requested_size": sum(block.requested for block in used),
+            "blocks": [self._block(block) for block in segment.blocks],
+        }
+        if self._era >= (2, 1):
+            record.update(segment_pool_id=segment.pool, is_expandable=segment.expandable, frames=[])
+        return record
+
+    def _block(self, block: BlockState) -> dict[str, Any]:
+        number = self._block_stacks.get(block.address, -1) if block.state != INACTIVE else -1
+        frames = self._list(number)
+        record: dict[str, Any] = {
+            "size": block.size,
+            "requested_size": block.requested,
+            "state": block.state,
+        }
+        if self._era >= (2, 1):
+            record.update(address=block.address, frames=frames)
+        elif frames:
+            record["history"] = [{"addr": block.address, "real_size": block.requested, "frames": frames}]
+        return record
+
+    # -- the rest ---------------------------------------------------------------------------------------------------
+
+    def _settings(self) -> dict[str, Any]:
+        snapshot = self._analysis.snapshot
+        result = _plain(snapshot.conf)
+        if snapshot.conf_text is not None:
+            # PyTorch's own words are kept from the redaction, which would take "name:128" for a machine's.
+            known = not self._redact or _is_known(snapshot.conf_text, self._era)
+            result["PYTORCH_CUDA_ALLOC_CONF"] = snapshot.conf_text if known else ""
+        return result
+
+    def _within(self) -> list[dict[str, Any]]:
+        """Annotations of this device in the window's time, and the beginnings of those that were open before."""
+        times = self._timeline.time_us[self._first : self._last]
+        times = times[times != UNKNOWN]
+        if not len(times):
+            return []
+        begin, end = int(times.min()), int(times.max())
+        kept: list[dict[str, Any]] = []
+        opened: dict[str, list[dict[str, Any]]] = {}
+        for annotation in self._analysis.snapshot.annotations:
+            if annotation.device != self._analysis.index or annotation.time_us > end:
+                continue
+            record = {
+                "name": annotation.name,
+                "stage": annotation.stage,
+                "device": annotation.device,
+                "time_us": annotation.time_us,
+            }
+            if annotation.time_us >= begin:
+                kept.append(record)
+            elif annotation.stage == "START":
+                opened.setdefault(annotation.name, []).append(record)
+            elif opened.get(annotation.name):
+                opened[annotation.name].pop()
+        before = [record for records in opened.values() for record in records]
+        return sorted(before, key=lambda record: int(record["time_us"])) + kept
+
+
+def _plain(conf: Mapping[str, object]) -> dict[str, Any]:
+    """Numbers, switches, and dicts of numbers by name: all that PyTorch has there."""
+    result: dict[str, Any] = {}
+    for key, value in conf.items():
+        if isinstance(value, (bool, int, float)):
+            result[key] = value
+        elif isinstance(value, dict):
+            result[key] = {
+                name: number
+                for name, number in value.items()
+                if isinstance(name, str) and isinstance(number, int)
+            }
+    return result
+
+
+def _is_known(text: str, torch: tuple[int, int]) -> bool:
+    """Whether PyTorch accepts the settings, so that there is nothing else in them."""
+    try:
+        AllocatorSettings.parse(text, torch=torch)
+    except OomphError:
+        return False
+    return True
