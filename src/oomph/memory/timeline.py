@@ -74,8 +74,8 @@ class Timeline:
         was alive at a moment, or every allocation, is a part of them."""
         if self.frame_lists is None:
             return np.full(len(positions), -1, np.int32)
-        lists = self.frame_lists
-        return self.stacks.numbers([lists[position] for position in positions])
+        wanted = positions.tolist() if isinstance(positions, np.ndarray) else positions
+        return self.stacks.numbers(list(map(self.frame_lists.__getitem__, wanted)))
 
     def stack_of(self, position: int) -> int:
         """The stack number of one event."""

@@ -14,7 +14,8 @@ class Caps:
     file_bytes: what is read, after decompression. unpack_ratio: how many times its compressed size (and
     `unpack_floor_bytes`) a compressed file may become; real snapshots compress 10 to 30 times.
     text_bytes: one string. container_share: lists, dicts and tuples per byte of file above `container_floor`; each
-    costs some 100 bytes of memory, a real snapshot has one per 40 bytes of file. segments, blocks, devices: counts.
+    costs some 100 bytes of memory, a real snapshot has one per 40 bytes of file. segments, blocks, events, devices:
+    counts; one event takes 49 bytes of columns, and some 100 bytes of a real file.
     """
 
     file_bytes: int = 8 * GIB
@@ -26,6 +27,7 @@ class Caps:
     devices: int = 4 * KIB
     segments: int = 10_000_000
     blocks: int = 50_000_000
+    events: int = 100_000_000
 
 
 DEFAULT_CAPS = Caps()

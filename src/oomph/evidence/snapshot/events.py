@@ -1,11 +1,13 @@
-"""One device's trace: a list of dicts to columns, each checked as a whole.
+"""One device's trace: a list of dicts to columns.
 
 A million events are a million dicts; whatever is done to each of them one by one in Python costs as much as loading
-them. So each key becomes one list, whose types are checked by one set.
+them. So a thousand events at a time, which fit into the processor's cache, are turned by key into lists, whose types
+and ranges are checked as a whole; then their dicts are let go.
 """
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +16,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oomph.evidence.snapshot.values import MOST, MalformedError, pool_of
 from oomph.memory.stacks import Stacks
@@ -32,122 +33,153 @@ ACTIONS = {
     "snapshot": Kind.SNAPSHOT,
     "annotate": Kind.ANNOTATE,
 }
-#: Kinds whose events need neither an address nor a size: marks, and OOM, which has `device_free` in place of `addr`.
-_MARKS = (Kind.OOM, Kind.SNAPSHOT, Kind.ANNOTATE)
-
 _NUMBERS = {action: int(kind) for action, kind in ACTIONS.items()}
+#: Kinds whose events need neither an address nor a size: OOM, which has `device_free` in place of `addr`, and marks.
+_MARKS = (int(Kind.OOM), int(Kind.SNAPSHOT), int(Kind.ANNOTATE))
+#: How many events are taken at a time.
+_PART = 1024
+#: The numbers of an event: what stands for a missing one (None: it has to be there), and the least that is possible.
+_COLUMNS: dict[str, tuple[int | None, int | None]] = {
+    "addr": (None, 0),
+    "size": (None, 0),
+    "time_us": (UNKNOWN, UNKNOWN),
+    "stream": (0, None),
+}
+_WANTED = itemgetter("action", *_COLUMNS, "frames")
 
 Events = list[dict[str, Any]]
 
 
 def read_events(raw: list[Any], stacks: Stacks, notes: list[str]) -> Timeline:
-    """The columns of one device's trace. Raises MalformedError. Events of unknown actions are left out, with a note."""
-    if not raw:
-        return empty_timeline()
-    if set(map(type, raw)) != {dict}:
-        raise MalformedError("an event is not a dict")
-    actions = _column(raw, "action", None)
-    if set(map(type, actions)) != {str}:
-        raise MalformedError("the action of an event is not text")
-    unknown = set(actions) - set(ACTIONS)
-    if unknown:
-        counts = Counter(action for action in actions if action in unknown)
-        for action, count in sorted(counts.items())[:3]:
-            notes.append(f"{count} events were left out: the action {action[:40]!r} is not known")
-        raw = [event for event, action in zip(raw, actions, strict=True) if action in ACTIONS]
-        return read_events(raw, stacks, notes)
-    kind = np.fromiter(map(_NUMBERS.__getitem__, actions), np.int8, len(raw))
-    free = _free(raw, kind)
-    raw = _marks_completed(raw, kind)
-    pools, pool = _pools(raw)
-    return Timeline(
-        kind=kind,
-        address=_numbers(raw, "addr"),
-        size_bytes=_numbers(raw, "size"),
-        time_us=_numbers(raw, "time_us", default=UNKNOWN, least=UNKNOWN),
-        stream=_numbers(raw, "stream", default=0, least=None),
-        pool=pool,
-        pools=pools,
-        free_bytes=free,
-        stacks=stacks,
-        frame_lists=_frame_lists(raw),
-    )
+    """The columns of one device's trace, whose list is emptied on the way: what comes next needs the memory.
+
+    Raises MalformedError. Events of unknown actions are left out, with a note.
+    """
+    columns = _Columns()
+    raw.reverse()
+    while raw:
+        part = raw[: -_PART - 1 : -1]
+        del raw[-_PART:]
+        columns.take(part)
+    for action, count in sorted(columns.unknown.items())[:3]:
+        notes.append(f"{count} events were left out: the action {action[:40]!r} is not known")
+    return columns.timeline(stacks)
 
 
-def _column(raw: Events, key: str, default: object) -> list[Any]:
-    """The values of one key; `default` where an event lacks it."""
-    try:
-        return list(map(itemgetter(key), raw))
-    except KeyError:
-        return [event.get(key, default) for event in raw]
+class _Columns:
+    """Columns that grow by parts of a trace."""
 
+    def __init__(self) -> None:
+        self.kinds = bytearray()
+        self.numbers = {key: bytearray() for key in _COLUMNS}
+        self.frame_lists: list[Sequence[object] | None] = []
+        self.recorded = False
+        self.free: dict[int, int] = {}
+        self.pools: dict[tuple[int, int], int] = {}
+        self.pool = array("i")
+        self.unknown: Counter[str] = Counter()
 
-def _marks_completed(raw: Events, kind: NDArray[np.int8]) -> Events:
-    """The events with an address and a size for every mark, so that whole columns can be taken at once."""
-    marks = np.flatnonzero(np.isin(kind, np.array(_MARKS, np.int8))).tolist()
-    if marks:
-        raw = raw.copy()
-        for position in marks:
-            raw[position] = {"addr": 0, "size": 0, **raw[position]}
-            if kind[position] == Kind.OOM:
-                raw[position]["addr"] = 0
-    return raw
+    def take(self, part: Events) -> None:
+        """Adds these events. Raises MalformedError."""
+        try:
+            columns: list[Sequence[Any]] = list(zip(*map(_WANTED, part), strict=True))
+        except KeyError:
+            columns = list(zip(*map(_completed, part), strict=True))
+        except TypeError:
+            raise MalformedError("an event is not a dict") from None
+        actions, *numbers, lists = columns
+        try:
+            kinds = bytes(map(_NUMBERS.__getitem__, actions))
+        except (KeyError, TypeError):
+            self._take_known(part, actions)
+            return
+        if any(mark in kinds for mark in _MARKS):
+            numbers[0] = self._without_free(part, kinds, numbers[0])
+        for (key, column), values in zip(self.numbers.items(), numbers, strict=True):
+            try:
+                # `pack` refuses fractions, text and None, which numpy would convert.
+                column += struct.pack(f"{len(part)}q", *values)
+            except struct.error:
+                raise MalformedError(f"{key} of an event is not a number within reason") from None
+        self._take_frames(lists)
+        self._take_pools(part)
+        self.kinds += kinds
 
+    def _take_known(self, part: Events, actions: Sequence[object]) -> None:
+        if set(map(type, actions)) != {str}:
+            raise MalformedError("the action of an event is not text")
+        self.unknown.update(str(action) for action in actions if action not in ACTIONS)
+        if known := [event for event in part if event["action"] in ACTIONS]:
+            self.take(known)
 
-def _numbers(
-    raw: Events, key: str, *, default: int | None = None, least: int | None = 0
-) -> NDArray[np.int64]:
-    """A column of ints of 64 bits, none below `least`. An event without the key has `default`, if there is one."""
-    try:
-        # An array refuses fractions, text and None, which numpy would convert.
-        values = array("q", map(itemgetter(key), raw))
-    except KeyError:
-        values = _incomplete(raw, key, default)
-    except (TypeError, OverflowError):
-        raise MalformedError(f"{key} of an event is not a number within reason") from None
-    column = np.frombuffer(values, np.int64)
-    if least is not None and int(column.min()) < least:
-        raise MalformedError(f"{key} of an event is negative")
-    return column
+    def _without_free(self, part: Events, kinds: bytes, addresses: Sequence[int]) -> list[int]:
+        """The addresses, none for an OOM. What was free on the device then is `device_free`, or, by the C++ writer,
+        where the address is otherwise.
+        """
+        result = list(addresses)
+        for place, kind in enumerate(kinds):
+            if kind == Kind.OOM:
+                result[place] = 0
+                free = part[place].get("device_free", part[place].get("addr"))
+                if type(free) is int and 0 <= free <= MOST:
+                    self.free[len(self.kinds) + place] = free
+        return result
 
+    def _take_frames(self, lists: Sequence[Sequence[object] | None]) -> None:
+        """The stack of each event as it was read, unfolded later."""
+        types = set(map(type, lists))
+        if not types <= {list, type(None)}:
+            raise MalformedError("frames of an event is not a list")
+        self.recorded = self.recorded or list in types
+        self.frame_lists += lists
 
-def _incomplete(raw: Events, key: str, default: int | None) -> array[int]:
-    if default is None:
-        raise MalformedError(f"an event has no {key}")
-    try:
-        return array("q", [event.get(key, default) for event in raw])
-    except (TypeError, OverflowError):
-        raise MalformedError(f"{key} of an event is not a number within reason") from None
-
-
-def _free(raw: Events, kind: NDArray[np.int8]) -> dict[int, int]:
-    """What was free on the device at each OOM event: `device_free`, which the C++ writer calls `addr`."""
-    result = {}
-    for position in np.flatnonzero(kind == Kind.OOM).tolist():
-        free = raw[position].get("device_free", raw[position].get("addr"))
-        if type(free) is int and 0 <= free <= MOST:
-            result[position] = free
-    return result
-
-
-def _pools(raw: Events) -> tuple[tuple[tuple[int, int], ...], NDArray[np.int32]]:
-    """The pools that events name, and which of them each event names. Files before PyTorch 2.13 name none."""
-    column = np.full(len(raw), UNKNOWN, np.int32)
-    index: dict[tuple[int, int], int] = {}
-    if any(map(dict.__contains__, raw, repeat("pool_id"))):
-        for position, event in enumerate(raw):
+    def _take_pools(self, part: Events) -> None:
+        """The pools that events name, and which of them each event names. Files before PyTorch 2.13 name none."""
+        if not any(map(dict.__contains__, part, repeat("pool_id"))):
+            self.pool.extend(repeat(UNKNOWN, len(part)))
+            return
+        index = self.pools
+        for event in part:
             if "pool_id" in event:
                 pool = pool_of(event, "pool_id", "an event")
-                column[position] = index.setdefault(pool, len(index))
-    return tuple(index), column
+                self.pool.append(index.setdefault(pool, len(index)))
+            else:
+                self.pool.append(UNKNOWN)
+
+    def timeline(self, stacks: Stacks) -> Timeline:
+        """The columns so far. Raises MalformedError."""
+        if not self.kinds:
+            return empty_timeline()
+        address, size, time, stream = (np.frombuffer(column, np.int64) for column in self.numbers.values())
+        for column, (key, (_, least)) in zip((address, size, time, stream), _COLUMNS.items(), strict=True):
+            if least is not None and int(column.min()) < least:
+                raise MalformedError(f"{key} of an event is negative")
+        return Timeline(
+            kind=np.frombuffer(self.kinds, np.int8),
+            address=address,
+            size_bytes=size,
+            time_us=time,
+            stream=stream,
+            pool=np.frombuffer(self.pool, np.int32),
+            pools=tuple(self.pools),
+            free_bytes=self.free,
+            stacks=stacks,
+            frame_lists=self.frame_lists if self.recorded else None,
+        )
 
 
-def _frame_lists(raw: Events) -> Sequence[Sequence[object] | None] | None:
-    """The stack of each event as it was read, unfolded later; None when no event has one."""
-    lists = _column(raw, "frames", None)
-    kinds = set(map(type, lists))
-    if kinds <= {type(None)}:
-        return None
-    if not kinds <= {list, type(None)}:
-        raise MalformedError("frames of an event is not a list")
-    return lists
+def _completed(event: dict[str, Any]) -> tuple[Any, ...]:
+    """What is wanted of an event that lacks some of it. Raises MalformedError when it has to be there."""
+    if type(event) is not dict:
+        raise MalformedError("an event is not a dict")
+    action = event.get("action")
+    values = [action]
+    kind = _NUMBERS.get(action) if type(action) is str else None
+    for key, (default, _) in _COLUMNS.items():
+        value = event.get(key, default)
+        if value is None and key not in event:
+            if kind is not None and kind not in _MARKS:
+                raise MalformedError(f"an event has no {key}")
+            value = 0
+        values.append(value)
+    return (*values, event.get("frames"))

@@ -15,7 +15,6 @@ from oomph.evidence.snapshot.segments import Segments
 from oomph.evidence.snapshot.unpickle import unpickle, without_collector
 from oomph.evidence.snapshot.values import MalformedError, as_dict, as_list, as_text
 from oomph.memory.stacks import Stacks
-from oomph.memory.timeline import empty_timeline
 
 
 def read(path: str | os.PathLike[str], caps: Caps = DEFAULT_CAPS) -> Snapshot:
@@ -52,36 +51,47 @@ def _snapshot(loaded: object, name: str, caps: Caps) -> Snapshot:
     top = as_dict(loaded, "what it holds")
     if "segments" not in top:
         raise MalformedError("it has no segments")
+    traces = _traces(top, caps)
+    notes: list[str] = []
+    stacks = Stacks()
+    segments = Segments(caps, stacks)
+    segments.read(as_list(top["segments"], "segments"))
+    era, annotations = _era(top, traces), _annotations(top)
+    text, conf = _settings(top)
+    devices = tuple(
+        DeviceSnapshot(
+            index=index,
+            segments=tuple(segments.by_device.get(index, ())),
+            timeline=read_events(traces[index] if index < len(traces) else [], stacks, notes),
+            block_stacks=segments.block_stacks.get(index, {}),
+        )
+        for index in range(max(len(traces), 1 + max(segments.by_device, default=-1)))
+    )
+    return Snapshot(
+        source=name,
+        era=era,
+        devices=devices,
+        conf_text=text,
+        conf=conf,
+        annotations=annotations,
+        notes=tuple(notes),
+    )
+
+
+def _traces(top: dict[str, object], caps: Caps) -> list[list[object]]:
+    """The lists of events by device, within bounds: a file may name one list, or one event, as often as it likes."""
     traces = [
         as_list(trace, "a device's trace") for trace in as_list(top.get("device_traces", []), "device_traces")
     ]
     if len(traces) > caps.devices:
         raise MalformedError(f"it has traces of {len(traces)} devices")
-    notes: list[str] = []
-    stacks = Stacks()
-    segments = Segments(caps, stacks)
-    segments.read(as_list(top["segments"], "segments"))
-    devices = []
-    for index in range(max(len(traces), 1 + max(segments.by_device, default=-1))):
-        trace = traces[index] if index < len(traces) else []
-        devices.append(
-            DeviceSnapshot(
-                index=index,
-                segments=tuple(segments.by_device.get(index, ())),
-                timeline=read_events(trace, stacks, notes) if trace else empty_timeline(),
-                block_stacks=segments.block_stacks.get(index, {}),
-            )
-        )
-    text, conf = _settings(top)
-    return Snapshot(
-        source=name,
-        era=_era(top, traces),
-        devices=tuple(devices),
-        conf_text=text,
-        conf=conf,
-        annotations=_annotations(top),
-        notes=tuple(notes),
-    )
+    used = [trace for trace in traces if trace]
+    if len(set(map(id, used))) < len(used):
+        raise MalformedError("two devices have one and the same trace")
+    events = sum(map(len, used))
+    if events > caps.events:
+        raise MalformedError(f"it lists {events} events")
+    return traces
 
 
 def _era(top: dict[str, object], traces: list[list[object]]) -> Era:
