@@ -79,6 +79,7 @@ class LabelColumns:
     """
 
     phase: NDArray[np.int8]
+    certainty: NDArray[np.int8]
     category: NDArray[np.int8]
     category_certainty: NDArray[np.int8]
     recompute: NDArray[np.bool_]
@@ -125,6 +126,7 @@ class Labels:
 
         return LabelColumns(
             phase=column([_PHASE_NUMBER[one.phase] for one in labels]),
+            certainty=column([_CERTAINTY_NUMBER[one.certainty] for one in labels]),
             category=column([_CATEGORY_NUMBER[one.category] for one in labels]),
             category_certainty=column([_CERTAINTY_NUMBER[one.category_certainty] for one in labels]),
             recompute=flag([one.recompute for one in labels]),

@@ -63,7 +63,8 @@ def ranges(
     timeline: Timeline, annotations: Sequence[Annotation], pattern: re.Pattern[str], device: int
 ) -> list[tuple[int, int, str]]:
     """Annotated ranges whose name matches, as (first position, position after the last, name), in their order: those
-    of this device, else of any. Ranges outside the trace, without an end, or in a trace without times are left out."""
+    of this device, else of any. Ranges outside the trace, or in a trace without times, are left out; one that has no
+    end was cut off by the end of the trace."""
     times = _times(timeline)
     named = [one for one in annotations if pattern.match(one.name)]
     if times is None or not named:
@@ -71,14 +72,21 @@ def ranges(
     own = [one for one in named if one.device == device]
     found: list[tuple[int, int, str]] = []
     begun: dict[str, list[int]] = {}
+    last = int(times[-1])
+    pairs: list[tuple[int, int, str]] = []
     for annotation in own or named:
         if annotation.stage == "START":
             begun.setdefault(annotation.name, []).append(annotation.time_us)
         elif annotation.stage == "END" and begun.get(annotation.name):
-            start, end = begun[annotation.name].pop(), annotation.time_us
-            if end >= int(times[0]) and start <= int(times[-1]):
-                first = int(np.searchsorted(times, start, side="left"))
-                found.append((first, int(np.searchsorted(times, end, side="right")), annotation.name))
+            pairs.append((begun[annotation.name].pop(), annotation.time_us, annotation.name))
+    pairs += [(start, last, name) for name, starts in begun.items() for start in starts]
+    for start, end, name in pairs:
+        if end >= int(times[0]) and start <= last:
+            first, after = (
+                np.searchsorted(times, start, side="left"),
+                np.searchsorted(times, end, side="right"),
+            )
+            found.append((int(first), int(after), name))
     return sorted(found)
 
 

@@ -1,0 +1,321 @@
+"""What each block of a trace was for.
+
+`categorise(lifetimes, block_stack, labels, event_phase, steps, breaks)` gives three columns with an entry per block:
+category (index into CATEGORIES), how it was told (index into tuple(How)) and how surely (index into tuple(Certainty)).
+`breaks` are the positions of out-of-memory events.
+
+Two things speak: the frames of the allocation, and when the block was born and freed among the phases. The rules, the
+later ones only for blocks that no earlier one decided:
+
+1. Frames that are one thing whatever follows: cuBLAS workspaces, c10d and FSDP buffers, AccumulateGrad, the replicas
+   of DataParallel.
+2. Born in forward: freed before the next backward is a temporary; kept into it is an activation. A forward that a
+   failed request or the trace's end cuts off has kept what was alive there.
+3. Born in backward: freed there is a temporary (in a checkpoint's recompute: an activation, if it was kept beyond the
+   recompute); alive when backward is over is a gradient.
+4. Born in an optimizer's step: freed there is a temporary; alive afterwards is optimizer state.
+5. Born while loading or wrapping and alive afterwards: parameters, where frames say that a module made or moved them.
+6. Blocks from before the trace (categories_before.py) by frames if the snapshot still has them, by when they were
+   freed, and by sizes that parameters, gradients and Adam's two states share.
+7. Blocks of a phase that was cut off take the category of earlier blocks of the same stack and size.
+8. A size that only cuBLAS's workspace has.
+
+What none of them decides is unknown. Sizes alone, requests whose own phase is unknown and names of the user's own
+functions make an answer possible, never likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.categories_before import before_the_trace
+from oomph.diagnose.snapshot.categories_columns import Columns
+from oomph.diagnose.snapshot.categories_runs import BREAK, Runs
+from oomph.diagnose.snapshot.labels import LabelColumns, Labels
+from oomph.diagnose.snapshot.labels_events import NUMBER
+from oomph.diagnose.snapshot.model import How, Steps
+from oomph.memory.categories import CATEGORIES, Category
+from oomph.memory.lifetimes import Lifetimes
+from oomph.phases import Phase
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_FORWARD, _BACKWARD, _OPTIMIZER, _LOAD, _INIT = (
+    NUMBER[phase] for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.LOAD, Phase.INIT)
+)
+_SHORT = np.array([NUMBER[one] for one in (Phase.EVAL, Phase.GENERATE, Phase.SAVE)], np.int8)
+_NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
+_LIKELY = tuple(Certainty).index(Certainty.LIKELY)
+
+#: Bytes of a cuBLAS handle's workspace (ATen/cuda/CublasHandlePool.cpp): 2 x 4096 KiB + 8 x 16 KiB before Hopper.
+WORKSPACE_BYTES = 2 * 4096 * 1024 + 8 * 16 * 1024
+#: 32 MiB on Hopper and later; tensors have this size too.
+HOPPER_WORKSPACE_BYTES = 32 * 1024 * 1024
+#: One workspace per thread and stream that multiplies: more blocks of the size are something else.
+_MOST_WORKSPACES = 4
+
+
+def categorise(
+    lives: Lifetimes,
+    block_stack: NDArray[np.int32],
+    labels: Labels,
+    event_phase: NDArray[np.int8],
+    steps: Steps,
+    breaks: Sequence[int] | Ints = (),
+) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
+    """(category, how, certainty) of each block of `lives`; see the module."""
+    columns = Columns(len(lives))
+    if len(lives):
+        firsts = np.array(steps.first_positions, np.int64)
+        lived = np.searchsorted(firsts, lives.freed) - np.searchsorted(firsts, lives.born, side="right")
+        _Rules(lives, block_stack, labels, Runs(lives, event_phase, breaks), lived, columns).apply()
+    return columns.category, columns.how, columns.certainty
+
+
+class _Rules:
+    def __init__(
+        self,
+        lives: Lifetimes,
+        block_stack: NDArray[np.int32],
+        labels: Labels,
+        runs: Runs,
+        steps_lived: NDArray[np.intp],
+        columns: Columns,
+    ) -> None:
+        self._lives = lives
+        self._steps_lived = steps_lived  # how many later steps began while the block was there
+        self._stack = block_stack
+        self._label: LabelColumns = labels.columns(block_stack)
+        self._runs = runs
+        self._columns = columns
+        self._undecided_in_cut = np.zeros(len(lives), bool)
+
+    def apply(self) -> None:
+        self._by_frames_alone()
+        self._forward()
+        self._backward()
+        self._optimizer()
+        self._loading()
+        self._short_phases()
+        before_the_trace(self._lives, self._stack, self._label, self._runs, self._columns)
+        self._by_earlier_ones()
+        self._by_size()
+        self._weaken()
+
+    # -- frames -------------------------------------------------------------------------------------------------
+
+    def _by_frames_alone(self) -> None:
+        """The frames say it, however long the block lived."""
+        says = self._label.category
+        for category in (Category.WORKSPACE, Category.COMMUNICATION, Category.GRADIENTS):
+            mask = says == _NUMBER[category]
+            self._columns.set(mask, category, How.FRAMES)
+            self._columns.certainty[mask] = self._label.category_certainty[mask]
+        # DataParallel's replicas are made in forward and go with their forward's graph.
+        replicas = (says == _NUMBER[Category.PARAMETERS]) & self._born(_FORWARD)
+        self._columns.set(replicas, Category.PARAMETERS, How.FRAMES, Certainty.LIKELY)
+
+    # -- phases -------------------------------------------------------------------------------------------------
+
+    def _born(self, phase: np.int8) -> Mask:
+        """Blocks born in that phase that nothing has decided yet."""
+        return (self._runs.phase_at_birth == phase) & self._columns.open & (self._runs.born >= 0)
+
+    def _forward(self) -> None:
+        runs, columns = self._runs, self._columns
+        mine = self._born(_FORWARD)
+        if not mine.any():
+            return
+        backward = runs.next(_BACKWARD)[runs.born]
+        stop = runs.next(_BACKWARD, BREAK)[runs.born]
+        kept = runs.freed >= stop
+        columns.set(mine & ~kept, Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
+        cut = stop < backward  # by a failed request
+        open_end = stop == runs.count
+        into_backward = mine & kept & ~cut & ~open_end
+        columns.set(into_backward, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
+        columns.set(mine & kept & cut, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
+        # What outlives the next step too was kept for something else, or leaks.
+        columns.weaken(into_backward & (self._steps_lived >= 2))
+        self._open_end(mine & kept & open_end)
+
+    def _open_end(self, mine: Mask) -> None:
+        """Born in a forward behind which no backward follows, and alive at the trace's last request."""
+        runs, columns = self._runs, self._columns
+        trains = bool(self._label.trains.any()) or runs.has(Phase.BACKWARD) or runs.has(Phase.OPTIMIZER)
+        graph = mine & ~self._label.no_grad
+        columns.set(mine & ~graph, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
+        last = int(np.flatnonzero(runs.phase == _FORWARD)[-1])
+        if trains:
+            columns.set(graph, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
+        else:
+            # Inference keeps results, not activations; only the last forward may have been under way.
+            columns.set(graph & (runs.born == last), Category.ACTIVATIONS, How.LIFETIME, Certainty.POSSIBLE)
+
+    def _backward(self) -> None:
+        runs, columns = self._runs, self._columns
+        self._recomputed()
+        mine = self._born(_BACKWARD)
+        if not mine.any():
+            return
+        gone = (runs.freed == runs.born) | (
+            # An optimizer inside backward cuts it into pieces; a temporary may live across.
+            (runs.freed < runs.next(_FORWARD, BREAK)[runs.born]) & (self._phase_when_freed() == _BACKWARD)
+        )
+        columns.set(mine & gone, Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
+        survives = mine & ~gone
+        broken = self._before_break()
+        last = runs.born == runs.count - 1
+        leftover = survives & last & (self._lives.freed < self._lives.events)
+        columns.set(leftover, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
+        self._undecided_in_cut |= survives & broken
+        whole = survives & ~broken & ~leftover
+        columns.set(whole, Category.GRADIENTS, How.LIFETIME, Certainty.LIKELY)
+        sizes = self._gradient_sizes()
+        fits = np.isin(self._lives.requested_bytes, sizes)
+        if len(sizes):
+            columns.weaken(whole & ~fits)
+
+    def _gradient_sizes(self) -> Ints:
+        """Bytes of the blocks that AccumulateGrad made or that are parameters by frames."""
+        known = (self._label.category == _NUMBER[Category.GRADIENTS]) | (
+            self._label.category == _NUMBER[Category.PARAMETERS]
+        )
+        return np.unique(self._lives.requested_bytes[known])
+
+    def _recomputed(self) -> None:
+        """Born in a checkpoint's recompute: what is kept beyond the recompute is what backward needs."""
+        mine = self._born(_BACKWARD) & self._label.recompute
+        if not mine.any():
+            return
+        inside = self._lives.born >= 0
+        requests = self._lives.born[inside]
+        again = self._label.recompute[inside]
+        part = np.cumsum(np.append(True, again[1:] != again[:-1]))
+        index = np.maximum(np.searchsorted(requests, self._lives.freed, side="left") - 1, 0)
+        own = np.zeros(len(self._lives), np.int64)
+        own[inside] = part
+        kept = part[index] != own
+        self._columns.set(mine & kept, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
+        cut = mine & ~kept & (self._runs.freed > self._runs.born)
+        self._columns.set(cut, Category.ACTIVATIONS, How.LIFETIME, Certainty.POSSIBLE)
+
+    def _optimizer(self) -> None:
+        runs, columns, label = self._runs, self._columns, self._label
+        mine = self._born(_OPTIMIZER)
+        if not mine.any():
+            return
+        columns.set(
+            mine & ((runs.freed == runs.born) | label.clips),
+            Category.TEMPORARIES,
+            How.LIFETIME,
+            Certainty.LIKELY,
+        )
+        survives = mine & (runs.freed > runs.born) & ~label.clips
+        state = survives & (label.category == _NUMBER[Category.OPTIMIZER_STATE])
+        columns.set(state, Category.OPTIMIZER_STATE, How.FRAMES, Certainty.LIKELY)
+        last = runs.born == runs.count - 1
+        cut = survives & ~state & self._before_break()
+        columns.set(cut & label.optimizer_code, Category.TEMPORARIES, How.FRAMES, Certainty.LIKELY)
+        self._undecided_in_cut |= cut & ~label.optimizer_code
+        leftover = survives & ~state & last & (self._lives.freed < self._lives.events)
+        columns.set(leftover, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
+        columns.set(
+            survives & ~state & ~cut & ~leftover,
+            Category.OPTIMIZER_STATE,
+            How.LIFETIME,
+            Certainty.LIKELY,
+        )
+
+    def _loading(self) -> None:
+        runs, columns, says = self._runs, self._columns, self._label.category
+        mine = self._born(_LOAD) | self._born(_INIT)
+        gone = mine & (runs.freed == runs.born)
+        columns.set(gone, Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
+        for category in (Category.OPTIMIZER_STATE, Category.PARAMETERS):
+            stays = mine & ~gone & (says == _NUMBER[category])
+            columns.set(stays, category, How.FRAMES)
+            columns.certainty[stays] = self._label.category_certainty[stays]
+        # torch.load to the device and the like: weights most often, an optimizer's state at times.
+        loads = mine & ~gone & columns.open & self._born(_LOAD)
+        columns.set(loads & self._sure, Category.PARAMETERS, How.FRAMES, Certainty.POSSIBLE)
+
+    @property
+    def _sure(self) -> Mask:
+        """Blocks whose stack's phase rests on a library's frames."""
+        sure: Mask = self._label.certainty <= _LIKELY
+        return sure
+
+    def _short_phases(self) -> None:
+        """Evaluation, generation and saving keep nothing for later, but for results and caches."""
+        runs, columns = self._runs, self._columns
+        mine = np.isin(runs.phase_at_birth, _SHORT) & columns.open & (runs.born >= 0)
+        columns.set(mine & (runs.freed == runs.born), Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
+        cut = mine & (runs.freed > runs.born) & self._before_break()
+        columns.set(cut, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
+
+    # -- helpers ------------------------------------------------------------------------------------------------
+
+    def _before_break(self) -> Mask:
+        """Blocks born in a run that a failed request ended."""
+        runs = self._runs
+        ends = np.append(np.append(runs.phase[1:], np.int8(NUMBER[Phase.UNKNOWN])) == BREAK, False)
+        return ends[np.where(runs.born >= 0, runs.born, runs.count)]
+
+    def _phase_when_freed(self) -> NDArray[np.int8]:
+        runs = self._runs
+        phases = np.append(runs.phase, NUMBER[Phase.UNKNOWN])
+        return phases[np.where(runs.freed >= 0, runs.freed, runs.count)]
+
+    # -- what is left -------------------------------------------------------------------------------------------
+
+    def _by_earlier_ones(self) -> None:
+        """A phase that was cut off had not yet freed its temporaries. What the same stack's blocks of the same size
+        were in earlier steps, these are too; without earlier ones a gradient's size makes a gradient possible."""
+        columns, lives = self._columns, self._lives
+        mine = np.flatnonzero(self._undecided_in_cut & columns.open)
+        if not len(mine):
+            return
+        earlier = np.flatnonzero(~columns.open & np.isin(self._stack, np.unique(self._stack[mine])))
+        votes: dict[tuple[int, int], dict[int, int]] = {}
+        keys = zip(self._stack[earlier].tolist(), lives.requested_bytes[earlier].tolist(), strict=True)
+        for key, category in zip(keys, columns.category[earlier].tolist(), strict=True):
+            counts = votes.setdefault(key, {})
+            counts[category] = counts.get(category, 0) + 1
+        sizes = set(self._gradient_sizes().tolist())
+        for row in mine.tolist():
+            key = int(self._stack[row]), int(lives.requested_bytes[row])
+            counts = votes.get(key, {}) if key[0] >= 0 else {}
+            one = np.array([row])
+            if counts:
+                chosen = CATEGORIES[max(counts, key=lambda category: counts[category])]
+                surely = Certainty.LIKELY if len(counts) == 1 else Certainty.POSSIBLE
+                columns.set(one, chosen, How.LIFETIME, surely)
+            elif self._runs.phase_at_birth[row] == _BACKWARD:
+                if key[1] in sizes:
+                    columns.set(one, Category.GRADIENTS, How.SIZE, Certainty.POSSIBLE)
+                else:
+                    columns.set(one, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
+
+    def _by_size(self) -> None:
+        """Sizes of cuBLAS's workspaces, where no C++ frame was there to speak and the block stays."""
+        lives, columns = self._lives, self._columns
+        silent = ~self._label.cpp & (lives.freed == lives.events)
+        known = columns.category == _NUMBER[Category.WORKSPACE]
+        for size in (WORKSPACE_BYTES, HOPPER_WORKSPACE_BYTES):
+            all_of_size = lives.requested_bytes == size
+            mine = all_of_size & silent & ~known
+            if int(all_of_size.sum()) <= _MOST_WORKSPACES and mine.any():
+                columns.open[mine] = True
+                columns.set(mine, Category.WORKSPACE, How.SIZE, Certainty.POSSIBLE)
+
+    def _weaken(self) -> None:
+        """What rests on the phase of a request that is itself unknown, or told by a name of the user's own alone, is
+        possible."""
+        by_life = self._columns.how == tuple(How).index(How.LIFETIME)
+        self._columns.weaken(by_life & (self._runs.unsaid | (~self._sure & (self._stack >= 0))))

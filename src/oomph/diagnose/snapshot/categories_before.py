@@ -1,0 +1,120 @@
+"""Blocks that were there before the trace began: by frames, by when they were freed, and by the sizes they share.
+
+Recording often starts after a warm-up, when parameters and optimizer state are long there and no event tells of them.
+What such a trace still shows is backward making one gradient for each parameter that is trained, of the same size; and
+Adam's two states have that size again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.categories_columns import Columns
+from oomph.diagnose.snapshot.categories_runs import Runs
+from oomph.diagnose.snapshot.labels import LabelColumns
+from oomph.diagnose.snapshot.labels_events import NUMBER
+from oomph.diagnose.snapshot.model import How
+from oomph.memory.categories import CATEGORIES, Category
+from oomph.memory.lifetimes import Lifetimes
+from oomph.phases import Phase
+
+Mask = NDArray[np.bool_]
+
+_CATEGORY = {category: number for number, category in enumerate(CATEGORIES)}
+_LIKELY = tuple(Certainty).index(Certainty.LIKELY)
+_FORWARD, _BACKWARD, _OPTIMIZER, _LOAD = (
+    NUMBER[phase] for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.LOAD)
+)
+#: States of a parameter's size that an optimizer may keep: Adam's two; of more the sizes say nothing.
+_MOST_STATES = 2
+
+
+def before_the_trace(
+    lives: Lifetimes, stack: NDArray[np.int32], label: LabelColumns, runs: Runs, columns: Columns
+) -> None:
+    """Decides what can be told of the blocks from before the trace."""
+    mine = (lives.born < 0) & columns.open
+    if not mine.any() or not runs.count:
+        return
+    _by_frames(mine & (stack >= 0), label, runs, columns)
+    silent = mine & (stack < 0)
+    _by_free(silent & (lives.freed < lives.events), lives, runs, columns)
+    _by_size(silent & (lives.freed >= lives.events), lives, runs, columns)
+
+
+def _by_frames(mine: Mask, label: LabelColumns, runs: Runs, columns: Columns) -> None:
+    """The snapshot's end shows the stack of a block that is still there: it outlived the phase that made it."""
+    for category in (Category.OPTIMIZER_STATE, Category.PARAMETERS):
+        those = mine & (label.category == _CATEGORY[category])
+        columns.set(those, category, How.FRAMES)
+        columns.certainty[those] = label.category_certainty[those]
+    mine = mine & columns.open
+    state = mine & (label.phase == _OPTIMIZER) & ~label.clips
+    columns.set(state, Category.OPTIMIZER_STATE, How.FRAMES, Certainty.LIKELY)
+    columns.set(mine & (label.phase == _BACKWARD), Category.GRADIENTS, How.LIFETIME)
+    loaded = mine & (label.phase == _LOAD) & (label.certainty <= _LIKELY)
+    columns.set(loaded, Category.PARAMETERS, How.FRAMES)
+    if not runs.has(Phase.BACKWARD):
+        kept = mine & (label.phase == _FORWARD) & ~label.no_grad
+        columns.set(kept, Category.ACTIVATIONS, How.LIFETIME)
+
+
+def _by_free(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None:
+    """When it was freed."""
+    phases = np.append(runs.phase, NUMBER[Phase.UNKNOWN])
+    freed_in = phases[np.where(runs.freed >= 0, runs.freed, runs.count)]
+    backwards = np.flatnonzero(runs.phase == _BACKWARD)
+    if len(backwards):
+        # The forward behind the first backward began before the trace, or all of it was there.
+        surely = Certainty.LIKELY if runs.phase[0] == _BACKWARD else Certainty.POSSIBLE
+        of_first = mine & (runs.freed == backwards[0])
+        columns.set(of_first, Category.ACTIVATIONS, How.LIFETIME, surely)
+    gradients = np.unique(lives.requested_bytes[columns.is_(Category.GRADIENTS)])
+    early = mine & columns.open & (runs.freed <= 0) & (freed_in != _BACKWARD) & (freed_in != _OPTIMIZER)
+    cleared = early & np.isin(lives.requested_bytes, gradients)
+    columns.set(cleared, Category.GRADIENTS, How.SIZE, Certainty.POSSIBLE)
+    # State that the optimizer replaced by a block of the same size, instead of writing into it.
+    states = columns.is_(Category.OPTIMIZER_STATE) & (lives.born >= 0)
+    kept = np.unique(np.stack((runs.born[states], lives.requested_bytes[states])), axis=1)
+    for run in np.unique(kept[0]).tolist():
+        sizes = kept[1][kept[0] == run]
+        replaced = mine & columns.open & (runs.freed == run) & np.isin(lives.requested_bytes, sizes)
+        columns.set(replaced, Category.OPTIMIZER_STATE, How.LIFETIME, Certainty.POSSIBLE)
+
+
+def _by_size(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None:
+    """One parameter for each gradient of a size; where more blocks stay, states. Which of several blocks of one size
+    is the parameter is not recorded: only the sums are told."""
+    gradients = _one_backward(lives, runs, columns)
+    ends = lives.freed >= lives.events
+    parameters = lives.requested_bytes[columns.is_(Category.PARAMETERS) & ends]
+    states = lives.requested_bytes[columns.is_(Category.OPTIMIZER_STATE) & ends]
+    steps = runs.has(Phase.OPTIMIZER)
+    sizes, counts = np.unique(gradients, return_counts=True)
+    rows = np.flatnonzero(mine)
+    rows = rows[np.argsort(lives.requested_bytes[rows], kind="stable")]
+    sorted_sizes = lives.requested_bytes[rows]
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        first, after = (
+            np.searchsorted(sorted_sizes, size, "left"),
+            np.searchsorted(sorted_sizes, size, "right"),
+        )
+        there = rows[first:after]
+        wanted = max(0, count - int((parameters == size).sum()))
+        surely = Certainty.LIKELY if len(there) == wanted else Certainty.POSSIBLE
+        columns.set(there[:wanted], Category.PARAMETERS, How.SIZE, surely)
+        room = max(0, _MOST_STATES * count - int((states == size).sum())) if steps else 0
+        columns.set(there[wanted : wanted + room], Category.OPTIMIZER_STATE, How.SIZE, Certainty.POSSIBLE)
+
+
+def _one_backward(lives: Lifetimes, runs: Runs, columns: Columns) -> NDArray[np.int64]:
+    """Bytes of the gradients that one step makes: of the step that makes most."""
+    made = columns.is_(Category.GRADIENTS) & (runs.born >= 0) & (runs.freed > runs.born)
+    if not made.any():
+        return np.zeros(0, np.int64)
+    step = runs.next(_FORWARD)[runs.born[made]]
+    values, counts = np.unique(step, return_counts=True)
+    sizes: NDArray[np.int64] = lives.requested_bytes[made][step == values[np.argmax(counts)]]
+    return sizes
