@@ -118,7 +118,14 @@ class Analysis:
 
     @cached_property
     def _categories(self) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
-        return categorise(self.lifetimes, self.block_stack, self.labels, self.event_phase, self.steps)
+        return categorise(
+            self.lifetimes,
+            self.block_stack,
+            self.labels,
+            self.event_phase,
+            self.steps,
+            breaks=self.timeline.positions(Kind.OOM),
+        )
 
     @property
     def block_category(self) -> NDArray[np.int8]:

@@ -56,6 +56,8 @@ _LIKELY = tuple(Certainty).index(Certainty.LIKELY)
 WORKSPACE_BYTES = 2 * 4096 * 1024 + 8 * 16 * 1024
 #: 32 MiB on Hopper and later; tensors have this size too.
 HOPPER_WORKSPACE_BYTES = 32 * 1024 * 1024
+#: A temporary of a forward is seldom there for more requests than a layer makes.
+_SOON = 64
 #: One workspace per thread and stream that multiplies: more blocks of the size are something else.
 _MOST_WORKSPACES = 4
 
@@ -140,6 +142,9 @@ class _Rules:
         into_backward = mine & kept & ~cut & ~open_end
         columns.set(into_backward, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
         columns.set(mine & kept & cut, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
+        # Without a backward to come, a graph that is dropped frees late what it had kept for one.
+        late = np.searchsorted(self._lives.born, self._lives.freed) - np.arange(len(mine)) > _SOON
+        columns.weaken(mine & ~kept & open_end & late & ~self._label.no_grad)
         # What outlives the next step too was kept for something else, or leaks.
         columns.weaken(into_backward & (self._steps_lived >= 2))
         self._open_end(mine & kept & open_end)
@@ -176,17 +181,15 @@ class _Rules:
         self._undecided_in_cut |= survives & broken
         whole = survives & ~broken & ~leftover
         columns.set(whole, Category.GRADIENTS, How.LIFETIME, Certainty.LIKELY)
-        sizes = self._gradient_sizes()
-        fits = np.isin(self._lives.requested_bytes, sizes)
-        if len(sizes):
-            columns.weaken(whole & ~fits)
+        # Where the parameters are known, a gradient has the size of one.
+        parameters = self._sizes(Category.PARAMETERS)
+        if len(parameters):
+            columns.weaken(whole & ~np.isin(self._lives.requested_bytes, parameters))
 
-    def _gradient_sizes(self) -> Ints:
-        """Bytes of the blocks that AccumulateGrad made or that are parameters by frames."""
-        known = (self._label.category == _NUMBER[Category.GRADIENTS]) | (
-            self._label.category == _NUMBER[Category.PARAMETERS]
-        )
-        return np.unique(self._lives.requested_bytes[known])
+    def _sizes(self, *categories: Category) -> Ints:
+        """Bytes of the blocks whose frames say that they are one of these."""
+        numbers = np.array([_NUMBER[category] for category in categories], np.int8)
+        return np.unique(self._lives.requested_bytes[np.isin(self._label.category, numbers)])
 
     def _recomputed(self) -> None:
         """Born in a checkpoint's recompute: what is kept beyond the recompute is what backward needs."""
@@ -287,7 +290,7 @@ class _Rules:
         for key, category in zip(keys, columns.category[earlier].tolist(), strict=True):
             counts = votes.setdefault(key, {})
             counts[category] = counts.get(category, 0) + 1
-        sizes = set(self._gradient_sizes().tolist())
+        sizes = set(self._sizes(Category.GRADIENTS, Category.PARAMETERS).tolist())
         for row in mine.tolist():
             key = int(self._stack[row]), int(lives.requested_bytes[row])
             counts = votes.get(key, {}) if key[0] >= 0 else {}

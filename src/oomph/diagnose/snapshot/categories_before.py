@@ -63,16 +63,17 @@ def _by_frames(mine: Mask, label: LabelColumns, runs: Runs, columns: Columns) ->
 
 def _by_free(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None:
     """When it was freed."""
-    phases = np.append(runs.phase, NUMBER[Phase.UNKNOWN])
-    freed_in = phases[np.where(runs.freed >= 0, runs.freed, runs.count)]
+    # Behind the last request the last phase goes on.
+    freed_run = np.minimum(runs.freed, runs.count - 1)
+    freed_in = np.where(freed_run >= 0, runs.phase[np.maximum(freed_run, 0)], NUMBER[Phase.UNKNOWN])
     backwards = np.flatnonzero(runs.phase == _BACKWARD)
     if len(backwards):
         # The forward behind the first backward began before the trace, or all of it was there.
         surely = Certainty.LIKELY if runs.phase[0] == _BACKWARD else Certainty.POSSIBLE
-        of_first = mine & (runs.freed == backwards[0])
+        of_first = mine & (freed_run == backwards[0])
         columns.set(of_first, Category.ACTIVATIONS, How.LIFETIME, surely)
     gradients = np.unique(lives.requested_bytes[columns.is_(Category.GRADIENTS)])
-    early = mine & columns.open & (runs.freed <= 0) & (freed_in != _BACKWARD) & (freed_in != _OPTIMIZER)
+    early = mine & columns.open & (freed_run <= 0) & (freed_in != _BACKWARD) & (freed_in != _OPTIMIZER)
     cleared = early & np.isin(lives.requested_bytes, gradients)
     columns.set(cleared, Category.GRADIENTS, How.SIZE, Certainty.POSSIBLE)
     # State that the optimizer replaced by a block of the same size, instead of writing into it.
@@ -80,7 +81,7 @@ def _by_free(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None
     kept = np.unique(np.stack((runs.born[states], lives.requested_bytes[states])), axis=1)
     for run in np.unique(kept[0]).tolist():
         sizes = kept[1][kept[0] == run]
-        replaced = mine & columns.open & (runs.freed == run) & np.isin(lives.requested_bytes, sizes)
+        replaced = mine & columns.open & (freed_run == run) & np.isin(lives.requested_bytes, sizes)
         columns.set(replaced, Category.OPTIMIZER_STATE, How.LIFETIME, Certainty.POSSIBLE)
 
 
