@@ -10,6 +10,7 @@ from oomph.errors import UsageError
 if TYPE_CHECKING:
     import click
 
+    from oomph.cli.settings import Settings
     from oomph.diagnose.rules import Rule
 
 
@@ -37,6 +38,21 @@ def expand_codes(beginnings: Sequence[str], rules: Sequence[Rule], option: str) 
             )
         wanted += matching
     return tuple(dict.fromkeys(wanted))
+
+
+def chosen_rules(
+    select: Sequence[str], ignore: Sequence[str], settings: Settings
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Codes to select and to ignore. The command line replaces what the settings say, option by option."""
+    selected = split_codes(select or settings.select)
+    ignored = split_codes(ignore or settings.ignore)
+    if not selected and not ignored:
+        return (), ()
+    rules = load_rules()
+    return (
+        expand_codes(selected, rules, "--select" if select else f"{settings.source}: select"),
+        expand_codes(ignored, rules, "--ignore" if ignore else f"{settings.source}: ignore"),
+    )
 
 
 def find_rules(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oomph.cli.codes import complete_codes
+from oomph.cli.codes import chosen_rules, complete_codes
 from oomph.cli.output import check_target, emit, write_file
 
 if TYPE_CHECKING:
-    from oomph.cli.settings import Settings
     from oomph.diagnose.model import Diagnosis
     from oomph.report.options import ReportOptions
 
@@ -132,7 +131,7 @@ def _run(ctx: click.Context, request: Request) -> int:
         check_target(request.target, paths)
     settings = load_settings(Path.cwd())
     output_format = request.output_format or settings.format or "text"
-    select, ignore = _rules_asked_for(request, settings)
+    select, ignore = chosen_rules(request.select, request.ignore, settings)
     options = _report_options(request, output_format)
     if request.compare:
         check_wanted(request, paths, output_format)
@@ -157,21 +156,6 @@ def _paths(ctx: click.Context, paths: tuple[str, ...]) -> tuple[str, ...]:
     if sys.stdin is None or sys.stdin.isatty():
         raise click.UsageError("Name a log or a folder, or pipe a log in.", ctx)
     return ("-",)
-
-
-def _rules_asked_for(request: Request, settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Codes to select and to ignore. The command line replaces what the settings say, option by option."""
-    from oomph.cli.codes import expand_codes, load_rules, split_codes
-
-    select = split_codes(request.select or settings.select)
-    ignore = split_codes(request.ignore or settings.ignore)
-    if not select and not ignore:
-        return (), ()
-    rules = load_rules()
-    return (
-        expand_codes(select, rules, "--select" if request.select else f"{settings.source}: select"),
-        expand_codes(ignore, rules, "--ignore" if request.ignore else f"{settings.source}: ignore"),
-    )
 
 
 def _diagnose(

@@ -19,6 +19,7 @@ from oomph.errors import OomphError
 #: inside its function: `oomph --help` loads all of these and must stay quick.
 COMMANDS = {
     "explain": "oomph.cli.explain",
+    "snapshot": "oomph.cli.snapshot",
     "rule": "oomph.cli.rule",
     "rules": "oomph.cli.rules",
     "completion": "oomph.cli.completion",
@@ -107,6 +108,7 @@ def cli() -> None:
     oomph explain train.log          the cause and the first change
     oomph explain slurm-*.out logs/  several files and folders of one job
     kubectl logs pod | oomph explain
+    oomph snapshot oom.pickle        the same from a memory snapshot: what was alive, what if
 
     Exit codes: 0 no failure for lack of memory, 1 one was found, 2 the command could not do its work, 130 interrupted
     with Ctrl-C.

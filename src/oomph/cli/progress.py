@@ -31,6 +31,11 @@ class Progress:
         share = f" of {_megabytes(total_bytes)} ({done_bytes / total_bytes:.0%})" if total_bytes else ""
         self._draw(f"reading {_megabytes(done_bytes)}{share}")
 
+    def stage(self, text: str, size_bytes: int) -> None:
+        """Says what is being done to a large input, where how much of it is done cannot be told."""
+        if self._enabled and size_bytes > self._threshold:
+            self._draw(text)
+
     def finish(self) -> None:
         """Wipes the line."""
         if self._drawn:

@@ -107,7 +107,7 @@ def _moment(moment: model.Moment) -> wire.Moment:
         phase=moment.phase.value,
         phase_how=moment.phase_how.value,
         step=moment.step,
-        frames=_frames(moment.frames),
+        frames=frames_of(moment.frames),
     )
 
 
@@ -138,12 +138,12 @@ def _failure(failure: model.Failure) -> wire.Failure:
                 hole_bytes=pin.hole_bytes,
                 category=pin.category.value,
                 place=frame_of(pin.place),
-                frames=_frames(pin.frames),
+                frames=frames_of(pin.frames),
             )
             for pin in failure.pins
         ],
         ruled_out=[RuledOut(cause=ruled.cause, why=ruled.why) for ruled in failure.ruled_out],
-        frames=_frames(failure.frames),
+        frames=frames_of(failure.frames),
     )
 
 
@@ -169,7 +169,7 @@ def _holder(holder: model.Holder) -> wire.Holder:
         first_step=holder.first_step,
         last_step=holder.last_step,
         place=frame_of(holder.place),
-        frames=_frames(holder.frames),
+        frames=frames_of(holder.frames),
     )
 
 
@@ -208,7 +208,7 @@ def _retry(retry: model.Retry) -> wire.Retry:
         bound_bytes=retry.bound_bytes,
         certainty=retry.certainty.value,
         says=retry.says,
-        frames=_frames(retry.frames),
+        frames=frames_of(retry.frames),
     )
 
 
@@ -233,7 +233,7 @@ def _growth(growth: model.Growth) -> wire.Growth:
                 category=leak.category.value,
                 certainty=leak.certainty.value,
                 place=frame_of(leak.place),
-                frames=_frames(leak.frames),
+                frames=frames_of(leak.frames),
             )
             for leak in growth.leaks
         ],
@@ -263,7 +263,8 @@ def _trial(trial: model.Trial) -> wire.Trial:
     )
 
 
-def _frames(frames: Iterable[stacks.Frame]) -> list[wire.Frame]:
+def frames_of(frames: Iterable[stacks.Frame]) -> list[wire.Frame]:
+    """A stack as the document has it."""
     return [wire.Frame(function=frame.function, file=frame.file, line=frame.line) for frame in frames]
 
 

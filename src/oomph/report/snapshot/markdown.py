@@ -6,12 +6,21 @@ from collections.abc import Iterable, Sequence
 
 from oomph import __version__
 from oomph.diagnose.model import Step
+from oomph.diagnose.snapshot.compare_model import SnapshotComparison
 from oomph.diagnose.snapshot.model import DeviceReport, SnapshotReport
 from oomph.report.bar import ledger_table
 from oomph.report.clean import flat, without_commands
 from oomph.report.markdown import escape, fence, table
 from oomph.report.options import ReportOptions
 from oomph.report.snapshot.text_alive import holder_row, pool_rows, pools_of_interest, share_rows
+from oomph.report.snapshot.text_compare import (
+    alike_words,
+    category_rows,
+    setting_lines,
+    side_rows,
+    signed,
+    stack_rows,
+)
 from oomph.report.snapshot.text_failure import failure_rows
 from oomph.report.snapshot.text_more import device_words, leak_rows, notes_of, trial_rows
 from oomph.report.snapshot.view import SnapshotView, is_used, prepare, python_frames
@@ -21,6 +30,7 @@ from oomph.report.snapshot.words import (
     moment_title,
     moment_words,
     read_words,
+    ruled_out,
 )
 from oomph.units import format_bytes
 
@@ -28,6 +38,8 @@ from oomph.units import format_bytes
 HOLDERS = 20
 _RETRIES = 10
 _FRAMES = 20
+#: Wide enough that lines shared with the text report are not wrapped.
+_UNWRAPPED = 100_000
 
 
 def render_markdown(report: SnapshotReport, options: ReportOptions) -> str:
@@ -146,7 +158,7 @@ class _Page:
     def _ruled_out(self) -> list[str]:
         failure = None if self.view.device is None else self.view.device.failure
         every = (*(() if failure is None else failure.ruled_out), *self.report.ruled_out)
-        told = dict.fromkeys((flat(ruled.cause), flat(ruled.why)) for ruled in every)
+        told = ruled_out(every)
         return section("Ruled out", [f"- {escape(cause)}: {escape(why)}" for cause, why in told])
 
     def _advice(self) -> list[list[str]]:
@@ -174,3 +186,34 @@ class _Page:
         if step.paste.strip():
             lines += ["", *[f"  {line}" for line in fence(step.paste.strip("\n"))], ""]
         return lines
+
+
+def render_comparison(comparison: SnapshotComparison, views: Sequence[SnapshotView]) -> str:
+    """The comparison of snapshots, then each one's headline; ending in a newline."""
+    sides = side_rows(comparison.sides)
+    blocks = [[f"### {escape(comparison.says)}"], table(sides[0], sides[1:])]
+    settings = [line.strip().removeprefix("- ") for line in setting_lines(comparison, _UNWRAPPED)]
+    blocks.append(section("Settings that differ", [f"- {escape(line)}" for line in settings]))
+    rows = category_rows(comparison)
+    if rows:
+        blocks.append(section("By category", table(rows[0], rows[1:])))
+    if comparison.what == "two" and len(comparison.sides) > 1 and comparison.stacks:
+        rows = stack_rows(comparison.stacks, *(flat(side.label) for side in comparison.sides[:2]))
+        blocks.append(folded("By stack", table(rows[0], rows[1:])))
+    for deviation in comparison.deviations:
+        title = f"{flat(deviation.label)}: {signed(deviation.difference_bytes)}"
+        rows = stack_rows(deviation.stacks, "middle", flat(deviation.label))
+        told = [f"- {category}: {signed(size)}" for category, size in deviation.categories]
+        blocks += [
+            section(escape(title), told),
+            folded("Its stacks", table(rows[0], rows[1:]) if rows[1:] else []),
+        ]
+    blocks += [
+        [escape(alike_words(comparison))] if alike_words(comparison) else [],
+        section("Notes", [f"- {escape(note)}" for note in comparison.notes]),
+        section(
+            "Each by itself",
+            [f"- {escape(view.report.source)}: {escape(headline(view))}" for view in views],
+        ),
+    ]
+    return pasted(blocks)

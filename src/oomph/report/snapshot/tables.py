@@ -14,8 +14,8 @@ _GAP = 2
 def aligned(rows: Sequence[Sequence[str]], width: int, right: str, indent: str = "  ") -> list[str]:
     """Rows of cells as aligned columns; the last column is wrapped into what is left of `width`.
 
-    `right` has one letter a column: "r" for one that stands on its right edge, anything else on its left. The first
-    row may be heads.
+    `right` has a letter for each column: "r" for one that stands on its right edge, anything else on its left (letters
+    beyond the last column are not used). The first row may be heads.
     """
     return [line for lines in aligned_rows(rows, width, right, indent) for line in lines]
 
@@ -33,7 +33,7 @@ def aligned_rows(
     padded = [
         [
             pad(cell, size, right=True) if side == "r" else cell
-            for cell, size, side in zip(row, widths, right, strict=True)
+            for cell, size, side in zip(row, widths, right, strict=False)
         ]
         for row in rows
     ]

@@ -15,7 +15,7 @@ from oomph.report.snapshot.text_alive import alive_lines, pool_lines
 from oomph.report.snapshot.text_failure import failure_lines, pin_lines, retry_lines, stack_lines
 from oomph.report.snapshot.text_more import device_lines, growth_lines, note_lines, what_if_lines
 from oomph.report.snapshot.view import SnapshotView, is_used, prepare
-from oomph.report.snapshot.words import headline, moment_title, moment_words, read_words
+from oomph.report.snapshot.words import headline, moment_title, moment_words, read_words, ruled_out
 from oomph.report.text_advice import advice_sections
 from oomph.units import format_bytes
 
@@ -128,5 +128,5 @@ class SnapshotText:
             *(() if failure is None else failure.ruled_out),
             *self.report.ruled_out,
         )
-        told = dict.fromkeys((flat(ruled.cause), flat(ruled.why)) for ruled in every)
+        told = ruled_out(every)
         return [line for cause, why in told for line in wrap(f"{cause}: {why}", self.width, "  - ")]

@@ -19,6 +19,8 @@ from oomph.units import format_bytes
 _PINS = 5
 _RETRIES = 3
 _FRAMES = 8
+#: Frames between any two modules (torch/nn/modules/module.py) that say nothing.
+_WRAPPERS = frozenset(("_call_impl", "_wrapped_call_impl"))
 
 
 def failure_lines(device: DeviceReport, failure: Failure, width: int) -> list[str]:
@@ -84,6 +86,7 @@ def stack_lines(frames: Sequence[Frame], width: int, indent: str = "  ", *, whol
     shown = list(python_frames(frames)) or list(frames)
     most = len(shown)
     if not whole:
+        shown = [frame for frame in shown if frame.function not in _WRAPPERS] or shown
         place = place_of(shown)
         user = shown.index(place) + 1 if place is not None else 0
         most = min(len(shown), user + 1 if user else _FRAMES, _FRAMES)

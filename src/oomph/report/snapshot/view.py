@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from oomph.diagnose.model import Finding, Step
+from oomph.diagnose.snapshot.compare_model import SettingRow, Side, SnapshotComparison
 from oomph.diagnose.snapshot.model import DeviceReport, Moment, SnapshotReport, Trial
 from oomph.diagnose.snapshot.places import is_python
 from oomph.evidence.model import Quote
@@ -26,6 +27,9 @@ _OWN_KEYS = {
     Moment: frozenset(("kind",)),
     Problem: frozenset(("code",)),
     Ledger: frozenset(("origins", "slack_bytes")),
+    SettingRow: frozenset(("name",)),
+    Side: frozenset(("moment",)),
+    SnapshotComparison: frozenset(("what", "noun")),
     SnapshotReport: frozenset(("era",)),
     Step: frozenset(("code",)),
     Trial: frozenset(("setting",)),
@@ -81,18 +85,24 @@ def prepare(report: SnapshotReport, options: ReportOptions, holders: int | None 
 
 
 def prepare_all(
+    reports: Sequence[SnapshotReport], options: ReportOptions, holders: int | None = None
+) -> list[SnapshotView]:
+    """The views of several reports, in which the same private name has the same placeholder."""
+    return prepare_compared(reports, None, options, holders)[0]
+
+
+def prepare_compared(
     reports: Sequence[SnapshotReport],
+    comparison: SnapshotComparison | None,
     options: ReportOptions,
     holders: int | None = None,
-    inputs: Iterable[str] = (),
-) -> list[SnapshotView]:
-    """The views of several reports, in which the same private name has the same placeholder.
-
-    `inputs` are further names of files that may be told.
-    """
+) -> tuple[list[SnapshotView], SnapshotComparison | None]:
+    """The same, with what was found by comparing them."""
     reduced = [_reduced(report, holders) for report in reports]
-    text = shown_text(options, [*(report.source for report in reports), *inputs], [one for one, _ in reduced])
-    return [SnapshotView(text.apply(one), left_out) for one, left_out in reduced]
+    names = [report.source for report in reports]
+    text = shown_text(options, names, ([one for one, _ in reduced], comparison))
+    views = [SnapshotView(text.apply(one), left_out) for one, left_out in reduced]
+    return views, text.apply(comparison)
 
 
 def shown_text(options: ReportOptions, inputs: Iterable[str], values: object) -> ShownText:
@@ -125,7 +135,12 @@ class SnapshotText(ShownText):
 
 
 def _use(owner: object, field: str) -> str:
-    if (type(owner), field) in ((SnapshotReport, "source"), (Frame, "file"), (Quote, "source")):
+    if (type(owner), field) in (
+        (SnapshotReport, "source"),
+        (Side, "source"),
+        (Frame, "file"),
+        (Quote, "source"),
+    ):
         return "path"
     return "own" if field in _OWN_KEYS.get(type(owner), ()) else "text"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from oomph.diagnose.model import Certainty, PhaseVerdict
+from oomph.diagnose.model import Certainty, PhaseVerdict, RuledOut
 from oomph.diagnose.snapshot.model import (
     DeviceReport,
     Failure,
@@ -33,6 +34,8 @@ _PATH = 300
 #: Parts of a path that tell a file from others in a table.
 _PATH_PARTS = 2
 _BACK = "\\"
+#: What Python calls the code of a file outside functions.
+_MODULE = "<module>"
 _LIBRARY = re.compile(r"^.*/(?:site|dist)-packages/+", re.DOTALL)
 
 
@@ -55,9 +58,9 @@ _MOMENTS = {
 _HOW = {
     How.FRAMES: "stacks",
     How.ANNOTATIONS: "annotations",
-    How.LIFETIME: "when they lived",
-    How.SIZE: "their sizes",
-    How.PERIOD: "what repeats",
+    How.LIFETIME: "lifetimes",
+    How.SIZE: "sizes",
+    How.PERIOD: "repetition",
 }
 
 
@@ -98,7 +101,8 @@ def _where(moment: Moment, failure: Failure) -> str:
     frame = place_of(failure.frames)
     if frame is None:
         return phase
-    return f"{phase} at {short_file(frame)}:{frame.line} ({cut(flat(frame.function), _FUNCTION)})"
+    function = "" if frame.function == _MODULE else f" ({cut(flat(frame.function), _FUNCTION)})"
+    return f"{phase} at {short_file(frame)}:{frame.line}{function}"
 
 
 def verdict_words(failure: Failure) -> str:
@@ -161,7 +165,8 @@ def place_words(frame: Frame) -> str:
     """A place in a table: "train exp/train.py:70"; of C++ code the function's name alone."""
     function = flat(frame.function)
     if is_python(frame):
-        return f"{cut(function, _FUNCTION)} {short_file(frame)}:{frame.line}"
+        place = f"{short_file(frame)}:{frame.line}"
+        return place if function == _MODULE else f"{cut(function, _FUNCTION)} {place}"
     return cut(function.partition("(")[0] or function, _FUNCTION)
 
 
@@ -219,4 +224,14 @@ def percent(part: int, whole: int) -> str:
     if whole <= 0:
         return ""
     share = 100 * part / whole
+    if 99.5 <= share < 100:
+        return "> 99 %"
     return "< 1 %" if 0 < share < 1 else f"{share:.0f} %"
+
+
+def ruled_out(every: Iterable[RuledOut]) -> list[tuple[str, str]]:
+    """Causes that were set aside, each with its reason; the same reason is told once."""
+    told: dict[str, str] = {}
+    for ruled in every:
+        told.setdefault(flat(ruled.why), flat(ruled.cause).replace("_", " "))
+    return [(cause, why) for why, cause in told.items()]
