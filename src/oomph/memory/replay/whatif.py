@@ -77,6 +77,10 @@ def _from_trace(requests: Requests, settings: AllocatorSettings) -> Baseline:
     fallback: Baseline | None = None
     for guess in _guesses(requests, settings):
         played = _play(requests, settings, guess, guess.capacity)
+        if not played.reproduced and requests.failures and requests.releases:
+            # What looks like memory that ran out may have been empty_cache before a request.
+            told = _play(requests, settings, guess, None)
+            played = told if told.reproduced else played
         if played.reproduced:
             return played
         if fallback is None and requests.failures:
