@@ -13,7 +13,8 @@ later ones only for blocks that no earlier one decided:
    failed request or the trace's end cuts off has kept what was alive there.
 3. Born in backward: freed there is a temporary (in a checkpoint's recompute: an activation, if it was kept beyond the
    recompute); alive when backward is over is a gradient.
-4. Born in an optimizer's step: freed there is a temporary; alive afterwards is optimizer state.
+4. Born in an optimizer's step: freed there is a temporary; alive afterwards is optimizer state, or the successor of a
+   parameter that the step replaces (categories_replaced.py).
 5. Born while loading or wrapping and alive afterwards: parameters, where frames say that a module made or moved them.
 6. Blocks from before the trace (categories_before.py) by frames if the snapshot still has them, by when they were
    freed, and by sizes that parameters, gradients and Adam's two states share.
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.snapshot.categories_before import before_the_trace
 from oomph.diagnose.snapshot.categories_columns import Columns
+from oomph.diagnose.snapshot.categories_replaced import follow_parameters
 from oomph.diagnose.snapshot.categories_runs import BREAK, Runs
 from oomph.diagnose.snapshot.labels import LabelColumns, Labels
 from oomph.diagnose.snapshot.labels_events import NUMBER
@@ -105,6 +107,7 @@ class _Rules:
         self._loading()
         self._short_phases()
         before_the_trace(self._lives, self._stack, self._label, self._runs, self._columns)
+        follow_parameters(self._lives, self._runs, self._columns)
         self._by_earlier_ones()
         self._by_size()
         self._weaken()
@@ -126,7 +129,8 @@ class _Rules:
 
     def _born(self, phase: np.int8) -> Mask:
         """Blocks born in that phase that nothing has decided yet."""
-        return (self._runs.phase_at_birth == phase) & self._columns.open & (self._runs.born >= 0)
+        mine: Mask = (self._runs.phase_at_birth == phase) & self._columns.open & (self._runs.born >= 0)
+        return mine
 
     def _forward(self) -> None:
         runs, columns = self._runs, self._columns

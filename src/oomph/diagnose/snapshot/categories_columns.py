@@ -44,3 +44,8 @@ class Columns:
         """The blocks of a category."""
         those: NDArray[np.bool_] = self.category == _CATEGORY[category]
         return those
+
+    def has(self, rows: NDArray[np.intp], category: Category) -> NDArray[np.bool_]:
+        """Which of these rows are of a category."""
+        those: NDArray[np.bool_] = self.category[rows] == _CATEGORY[category]
+        return those
