@@ -73,7 +73,8 @@ class Options:
 class Device:
     """Requests and frees; `events` are what `_record_memory_history` keeps of them.
 
-    `phase` and `step` are what the script is doing; they are noted for every event in `phases` and `steps`.
+    `phase` and `step` are what the script is doing; they are noted for every event in `phases` and `steps`, and with
+    them what was allocated (bytes).
     """
 
     def __init__(self, options: Options, clock: Clock | None = None) -> None:
@@ -88,6 +89,7 @@ class Device:
         self.events: list[dict[str, Any]] = []
         self.phases: list[str] = []
         self.steps: list[int | None] = []
+        self.allocated: list[int] = []
         self.alive: dict[int, Tensor] = {}
         self.waiting: list[tuple[Tensor, Any]] = []
         self.failures: list[Failed] = []
@@ -184,6 +186,14 @@ class Device:
         """The mark that taking a snapshot leaves."""
         self._write("snapshot", DOWN, self.allocator.active_bytes, 0, None, DEFAULT)
 
+    def step_peaks(self) -> list[int]:
+        """The most that was allocated in each step (bytes)."""
+        peaks: dict[int, int] = {}
+        for step, bytes_ in zip(self.steps, self.allocated, strict=True):
+            if step is not None:
+                peaks[step] = max(peaks.get(step, 0), bytes_)
+        return [peaks[step] for step in sorted(peaks)]
+
     def alive_by_category(self) -> dict[str, int]:
         """Block bytes in use by category."""
         result: dict[str, int] = {}
@@ -235,6 +245,7 @@ class Device:
         self.events.append(event)
         self.phases.append(self.phase)
         self.steps.append(self.step)
+        self.allocated.append(self.allocator.allocated_bytes)
 
     def _failed(self, error: DeviceOutOfMemory, site: Site, stream: int, pool: tuple[int, int]) -> Failed:
         rounded = round_size(error.requested_bytes)

@@ -9,7 +9,7 @@ from typing import Any
 from oomph.units import MIB
 from tests.snapshots import sites
 from tests.snapshots.device import Device, OutOfMemory, Tensor
-from tests.snapshots.frames import Site
+from tests.snapshots.frames import Line, Site
 from tests.snapshots.written import annotate
 
 PARAMETERS = "parameters"
@@ -31,7 +31,7 @@ SCRATCH = ((45, 2, "cat"), (53, 4, "gelu"))
 @dataclass
 class Spec:
     """The job's shape. `tokens` of step i is `tokens_at(i)`; `vocabulary` 0: no head. `keep` is called at the end of
-    each step and may allocate what stays. `communication_bytes`: DDP's buckets. `eval_every` 0: never."""
+    each step and may allocate what stays; from step `keep_from` on, one tensor of each of `keep_lines` outlives its step. `communication_bytes`: DDP's buckets. `eval_every` 0: never."""
 
     layers: int = 4
     hidden: int = 1024
@@ -43,7 +43,9 @@ class Spec:
     foreach: bool = True
     eval_every: int = 0
     keep: Callable[[Job, int], None] | None = None
-    keep_logits_from: int | None = None
+    keep_lines: tuple[Line | None, ...] = ()
+    keep_from: int = 0
+    evaluates_at: int = 64
     annotations: bool = True
 
 
@@ -141,7 +143,7 @@ class Job:
         unit = tokens * spec.hidden * 2
         self._live(4, sites.seed_gradient(), TEMPORARIES)
         saved = [tensor for tensor in self.living if tensor.category == ACTIVATIONS]
-        keeps = spec.keep_logits_from is not None and (device.step or 0) >= spec.keep_logits_from
+        keeps = list(spec.keep_lines) if (device.step or 0) >= spec.keep_from else []
         flow = self._live(unit, sites.backward("NllLossBackward0"), TEMPORARIES)
         weights = list(reversed(self.parameters))
         if spec.vocabulary:
@@ -152,7 +154,8 @@ class Job:
             self._free([wide], sites.backward("LogSoftmaxBackward0"))
         while saved:
             tensor = saved.pop()
-            if keeps and tensor.line == sites.head().line:
+            if tensor.line in keeps:
+                keeps.remove(tensor.line)
                 self.living.remove(tensor)
                 self.kept.append(tensor)
                 continue
@@ -199,9 +202,10 @@ class Job:
         """A few forwards without gradients; everything is freed."""
         self.device.phase = "eval"
         for _ in range(2):
-            self._live(tokens * 8, sites.script(63), OTHER)
-            self.forward(tokens, 64, saves=False)
-            self._free(list(self.living), sites.script(66))
+            at = self.spec.evaluates_at
+            self._live(tokens * 8, sites.script(at), OTHER)
+            self.forward(tokens, at, saves=False)
+            self._free(list(self.living), sites.script(at + 2))
 
     def unwind(self) -> None:
         """What an exception leaves behind goes: all that one step had made, gradients included."""

@@ -25,6 +25,18 @@ def _op(name: str) -> tuple[str, ...]:
     )
 
 
+def _caller(number: int) -> tuple[tuple[str, str, int], ...]:
+    """Who calls the model on that line of train.py: the training loop, or from line 64 to 69 what evaluates."""
+    if 64 <= number < 70:
+        return (
+            user("evaluate", "train.py", number),
+            torch("decorate_context", "utils/_contextlib.py", 120),
+            user("main", "train.py", 57),
+            _MODULE,
+        )
+    return (user("main", "train.py", number), _MODULE)
+
+
 def line(file: str, number: int) -> Line:
     """A line of the user's code, as truths name it."""
     return (f"{PROJECT}/{file}", number)
@@ -32,7 +44,7 @@ def line(file: str, number: int) -> Line:
 
 def script(number: int, *inner: tuple[str, str, int], op: str = "empty") -> Site:
     """A call on that line of train.py, and what it called, innermost first."""
-    return Site((*inner, user("main", "train.py", number), _MODULE), _op(op))
+    return Site((*inner, *_caller(number)), _op(op))
 
 
 def load() -> Site:
@@ -54,7 +66,7 @@ def batch() -> Site:
 def block(
     number: int, op: str = "mul", *, called_at: int = 54, inner: tuple[tuple[str, str, int], ...] = ()
 ) -> Site:
-    """Forward of one layer of the model, on that line of model.py; train.py calls the model on line 54 (57: eval)."""
+    """Forward of one layer, on that line of model.py; train.py calls the model on line 54 (64: evaluates)."""
     return Site(
         (
             *inner,
@@ -62,8 +74,7 @@ def block(
             *_CALL,
             user("forward", "model.py", 96),
             *_CALL,
-            user("main", "train.py", called_at),
-            _MODULE,
+            *_caller(called_at),
         ),
         _op(op),
     )
@@ -86,8 +97,7 @@ def head(called_at: int = 54) -> Site:
             *_CALL,
             user("forward", "model.py", 104),
             *_CALL,
-            user("main", "train.py", called_at),
-            _MODULE,
+            *_caller(called_at),
         ),
         _op("linear"),
     )

@@ -66,7 +66,9 @@ def _trace(device: Device, era: str, last: int | None) -> list[dict[str, Any]]:
 
 
 def _event(event: dict[str, Any], era: str) -> dict[str, Any]:
-    result = {key: event[key] for key in ("action", "addr", "device_free", "size", "stream") if key in event}
+    result: dict[str, Any] = {
+        key: event[key] for key in ("action", "addr", "device_free", "size", "stream") if key in event
+    }
     if since(era, "2.3"):
         result["time_us"] = event["time_us"]
     if since(era, "2.8"):

@@ -120,21 +120,26 @@ def capped_and_full(seed: int, style: str = "all") -> Made:
 
 def batch_too_large(seed: int, style: str = "all") -> Made:
     """A training job that does not fit, dying wherever its first steps need most."""
-    spec = Spec(layers=3 + seed % 4, tokens=2048 * (1 + seed % 5), vocabulary=(0, 32_000)[seed % 2])
+    spec = Spec(
+        layers=2 + seed % 4, hidden=2048, tokens=4096 * (1 + seed % 5), vocabulary=(0, 32_000)[seed % 2]
+    )
+    settings = sites.EXPANDABLE if seed % 3 == 0 else AllocatorSettings()
     roomy = Device(Options(seed=seed))
     Job(roomy, spec).run(2)
-    share = 0.55 + seed * 37 % 40 / 100
-    while True:
-        room = int(roomy.allocator.peak_allocated_bytes * share)
-        device = Device(Options(seed=seed, style=style, total_bytes=room + GIB, outside_bytes=GIB))
+    first = 55 + seed * 37 % 40
+    for percent in (*range(first, 20, -1), *range(100, first, -1)):
+        room = roomy.allocator.peak_allocated_bytes * percent // 100
+        device = Device(
+            Options(seed=seed, style=style, settings=settings, total_bytes=room + GIB, outside_bytes=GIB)
+        )
         job = Job(device, spec)
         try:
             job.run(2)
         except OutOfMemory as error:
             failed = error.failed
-            if failed.short_by_bytes:
+            if failed.short_by_bytes and failed.step is not None:
                 return finished(device, Truth(verdict=FULL, failed=failed), job.annotations)
-        share -= 0.03
+    raise AssertionError("the generator is wrong: the job never dies of a full card")
 
 
 #: All the ways, by name.

@@ -14,7 +14,7 @@ from tests.snapshots.scenarios.card import finished
 from tests.snapshots.truth import Truth
 from tests.snapshots.written import Made
 
-METRICS = sites.script(68, op="detach")
+METRICS = sites.script(76, op="detach")
 HIDDEN = sites.block(52, "linear")
 LOGITS = sites.head()
 
@@ -35,6 +35,13 @@ class Run:
     def roomy(self) -> Made:
         """All the steps, and a snapshot after the last."""
         return self._run(80 * GIB)[0]
+
+    def first_step_beyond(self, room_bytes: int) -> int:
+        """The first step whose peak of what is allocated is more than there is room for, if memory had no end."""
+        steps, self.steps = self.steps, 80
+        peaks = self._run(80 * GIB)[0].device.step_peaks()
+        self.steps = steps
+        return next(step for step, peak in enumerate(peaks) if peak > room_bytes)
 
     def tight(self, room_bytes: int) -> Made:
         """As far as memory lasts; the truth then knows the step at which it did not."""
@@ -73,7 +80,7 @@ def _spec(seed: int) -> Spec:
 
 def keeps_logits(seed: int, style: str = "all", steps: int = 12) -> Run:
     """`outputs.append(logits)`: the logits of every step stay."""
-    spec = replace(_spec(seed), keep_logits_from=0)
+    spec = replace(_spec(seed), keep_lines=(LOGITS.line,))
     return Run(spec, steps, Truth(leaks={LOGITS.line: _EVEN * spec.vocabulary * 2}), seed, style)
 
 
@@ -81,7 +88,7 @@ def keeps_logits_later(seed: int, style: str = "all", steps: int = 14) -> Run:
     """The same, but only from a later step on."""
     begins = 4 + seed % 3
     run = keeps_logits(seed, style, steps)
-    run.spec.keep_logits_from = begins
+    run.spec.keep_from = begins
     run.truth.leak_from_step = begins
     return run
 
@@ -91,7 +98,6 @@ def keeps_small_blocks(seed: int, style: str = "all", steps: int = 12) -> Run:
     count = 150 + seed * 17 % 200
 
     def keep(job: Job, step: int) -> None:
-        job.device.phase = "forward"
         job.kept += [job.device.alloc(4, METRICS, OTHER) for _ in range(count)]
 
     return Run(replace(_spec(seed), keep=keep), steps, Truth(leaks={METRICS.line: count * 512}), seed, style)
@@ -103,11 +109,9 @@ def keeps_two(seed: int, style: str = "all", steps: int = 12) -> Run:
     size = 4 * _EVEN * spec.hidden * 2
 
     def keep(job: Job, step: int) -> None:
-        job.device.phase = "forward"
-        job.kept.append(job.device.alloc(size, HIDDEN, OTHER))
         job.kept += [job.device.alloc(64, METRICS, OTHER) for _ in range(40)]
 
-    spec.keep = keep
+    spec.keep, spec.keep_lines = keep, (HIDDEN.line,)
     return Run(spec, steps, Truth(leaks={HIDDEN.line: size, METRICS.line: 40 * 512}), seed, style)
 
 
@@ -130,17 +134,25 @@ def varying_lengths(seed: int, style: str = "all", steps: int = 14) -> Run:
     """Each batch has a length of its own."""
     chance = random.Random(seed)
     lengths = [chance.randrange(1000, 6000) for _ in range(steps)]
-    return Run(replace(_spec(seed), tokens_at=lambda step: lengths[step]), steps, Truth(), seed, style)
+    truth = Truth(longest_step=lengths.index(max(lengths)))
+    return Run(replace(_spec(seed), tokens_at=lambda step: lengths[step]), steps, truth, seed, style)
 
 
 def lengths_grow(seed: int, style: str = "all", steps: int = 12) -> Run:
     """Batches sorted by length: each peak is higher than the last, and nothing stays."""
-    return Run(replace(_spec(seed), tokens_at=lambda step: 1024 + 384 * step), steps, Truth(), seed, style)
+    spec = replace(_spec(seed), tokens_at=lambda step: 1024 + 384 * step)
+    return Run(spec, steps, Truth(longest_step=steps - 1), seed, style)
 
 
 def evaluates(seed: int, style: str = "all", steps: int = 12) -> Run:
-    """Evaluation after every few steps."""
+    """Evaluation after every few steps, under torch.no_grad as a decorator."""
     return Run(replace(_spec(seed), eval_every=2 + seed % 3), steps, Truth(), seed, style)
+
+
+def evaluates_without_a_trace(seed: int, style: str = "all", steps: int = 13) -> Run:
+    """The same in the training loop itself, whose frames do not say so."""
+    spec = replace(_spec(seed), eval_every=2 + seed % 3, evaluates_at=82)
+    return Run(spec, steps, Truth(), seed, style)
 
 
 def cache_that_is_emptied(seed: int, style: str = "all", steps: int = 13) -> Run:
@@ -149,10 +161,10 @@ def cache_that_is_emptied(seed: int, style: str = "all", steps: int = 13) -> Run
     def keep(job: Job, step: int) -> None:
         if step % 5 == 4:
             for tensor in job.kept:
-                job.device.free(tensor, sites.script(69))
+                job.device.free(tensor, sites.script(79))
             job.kept.clear()
         else:
-            job.kept.append(job.device.alloc(30_000_000, sites.script(67), OTHER))
+            job.kept.append(job.device.alloc(30_000_000, sites.script(77), OTHER))
 
     return Run(replace(_spec(seed), keep=keep), steps, Truth(), seed, style)
 
@@ -161,9 +173,9 @@ def ring_of_results(seed: int, style: str = "all", steps: int = 12) -> Run:
     """`deque(maxlen=3)`: every step adds one and drops the oldest."""
 
     def keep(job: Job, step: int) -> None:
-        job.kept.append(job.device.alloc(25_000_000, sites.script(67), OTHER))
+        job.kept.append(job.device.alloc(25_000_000, sites.script(77), OTHER))
         if len(job.kept) > 3:
-            job.device.free(job.kept.pop(0), sites.script(67))
+            job.device.free(job.kept.pop(0), sites.script(77))
 
     return Run(replace(_spec(seed), keep=keep), steps, Truth(), seed, style)
 
@@ -191,6 +203,7 @@ NONE: dict[str, Callable[[int, str], Run]] = {
         varying_lengths,
         lengths_grow,
         evaluates,
+        evaluates_without_a_trace,
         cache_that_is_emptied,
         ring_of_results,
         moving_average,
