@@ -19,6 +19,8 @@ _FSDP_UNIT = re.compile(
 )
 #: A step needs some room; with so much taken by what does not depend on the batch, the batch is not what is too big.
 STATIC_SHARE = 0.85
+#: Below this, with all that nothing tells counted in, they are not what is too big.
+SMALL_SHARE = 0.5
 _SHARDED = ("fsdp", "fsdp2", "deepspeed", "megatron", "tensor_parallel")
 
 
@@ -77,7 +79,7 @@ class StaticState(Rule):
             return matched
         return self._by_place(case, estimate) or self._by_shared_memory(case) or self._weak(case)
 
-    def _by_snapshot(self, case: Case) -> Match | None:
+    def _by_snapshot(self, case: Case) -> Match | RuledOut | None:
         """A snapshot of this very failure tells what was alive by what it was for."""
         failure = case.inside.failure if case.inside is not None else None
         if case.inside is None or failure is None or not failure.available_bytes:
@@ -91,6 +93,13 @@ class StaticState(Rule):
             )
         }
         held = sum(parts.values())
+        unknown = case.inside.bytes_of(Category.UNKNOWN)
+        if held + unknown < SMALL_SHARE * failure.available_bytes:
+            return RuledOut(
+                self.cause,
+                f"weights, gradients and optimizer state were {format_bytes(held)} of the "
+                f"{format_bytes(failure.available_bytes)} that PyTorch could have had",
+            )
         if held < STATIC_SHARE * failure.available_bytes:
             return None
         listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
