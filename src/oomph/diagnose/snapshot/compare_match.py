@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,29 +46,31 @@ class Held:
 
 
 def held(analysis: Analysis) -> list[Held]:
-    """What was alive at the analysis's moment, by stack. Blocks without a stack are one entry without frames."""
+    """What was alive at the analysis's moment, by stack. Blocks without a stack are one entry per category, without
+    frames."""
     alive = analysis.alive
     numbers, where = np.unique(analysis.block_stack[alive], return_inverse=True)
     categories = analysis.block_category[alive].astype(np.int64)
     cells = where * len(CATEGORIES) + categories
-    totals = np.zeros(len(numbers) * len(CATEGORIES), np.int64)
-    np.add.at(totals, cells, analysis.alive_bytes)
-    blocks = np.bincount(where, minlength=len(numbers)).tolist()
-    found: dict[tuple[Frame, ...], Held] = {}
+    shape = (len(numbers), len(CATEGORIES))
+    sums = np.zeros(shape[0] * shape[1], np.int64)
+    np.add.at(sums, cells, analysis.alive_bytes)
+    totals: Any = sums.reshape(shape).tolist()
+    blocks: Any = np.bincount(cells, minlength=len(sums)).reshape(shape).tolist()
+    found: dict[Hashable, Held] = {}
     for index, number in enumerate(numbers.tolist()):
         frames = analysis.frames(number)
-        entry = found.setdefault(frames, Held(frames))
-        entry.blocks += blocks[index]
-        row = totals[index * len(CATEGORIES) : (index + 1) * len(CATEGORIES)].tolist()
-        for category, size in zip(CATEGORIES, row, strict=True):
-            if size:
+        for category, size, count in zip(CATEGORIES, totals[index], blocks[index], strict=True):
+            if count:
+                entry = found.setdefault(frames or category, Held(frames))
+                entry.blocks += count
                 entry.bytes[category] += size
     return list(found.values())
 
 
 def match(a: Analysis, b: Analysis) -> list[StackRow]:
     """Every stack that holds other bytes in `b` than in `a`, largest difference first."""
-    rows, left_a, left_b = _pair(held(a), held(b), lambda one: one.frames, Matching.STACK)
+    rows, left_a, left_b = _pair(held(a), held(b), _exactly, Matching.STACK)
     if left_a and left_b:
         edited = _edited_files(_all_frames(a), _all_frames(b))
         more, left_a, left_b = _pair(left_a, left_b, lambda one: _moved(one.frames, edited), Matching.MOVED)
@@ -92,6 +94,10 @@ def _pair(
     rows = [_row(of_a[each], of_b[each], matching) for each in both]
     taken = {id(one) for each in both for one in (*of_a[each], *of_b[each])}
     return rows, [one for one in a if id(one) not in taken], [one for one in b if id(one) not in taken]
+
+
+def _exactly(one: Held) -> Hashable:
+    return one.frames or tuple(one.bytes)
 
 
 def _by_key(entries: Iterable[Held], key: Callable[[Held], Hashable | None]) -> dict[Hashable, list[Held]]:

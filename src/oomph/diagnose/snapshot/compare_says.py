@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.compare_match import tail
 from oomph.diagnose.snapshot.compare_model import CategoryRow, Change, Deviation, Side, StackRow
+from oomph.memory.categories import Category
 from oomph.units import format_bytes
 
 #: How many sides that differ are told of; the rest is counted.
 _TOLD = 3
+#: The same of the categories of one side.
+_PARTS = 2
 
 
 def about_two(a: Side, b: Side, categories: Sequence[CategoryRow], rows: Sequence[StackRow]) -> str:
@@ -17,7 +20,7 @@ def about_two(a: Side, b: Side, categories: Sequence[CategoryRow], rows: Sequenc
     difference = b.allocated_bytes - a.allocated_bytes
     differing = [row for row in categories if row.difference_bytes]
     if not rows and not differing:
-        return f"{a.label} and {b.label} hold the same: {format_bytes(a.allocated_bytes)} allocated."
+        return _begun(f"{a.label} and {b.label} hold the same: {format_bytes(a.allocated_bytes)} allocated.")
     if difference:
         says = (
             f"{b.label} has {format_bytes(b.allocated_bytes)} allocated, {_more(difference)} than {a.label} "
@@ -28,12 +31,11 @@ def about_two(a: Side, b: Side, categories: Sequence[CategoryRow], rows: Sequenc
             f"{a.label} and {b.label} have {format_bytes(a.allocated_bytes)} allocated, but not for the same"
         )
     if differing:
-        first = differing[0]
-        says += f"; the largest part is {first.category} ({_signed(first.difference_bytes)})"
+        says += f": {_parts([(row.category, row.difference_bytes) for row in differing])}"
     says += "."
     if rows:
         says += f" The largest single difference is {_stack(rows[0])}."
-    return says
+    return _begun(says)
 
 
 def about_many(
@@ -62,7 +64,7 @@ def about_many(
             f"no two {noun} hold the same: from {format_bytes(least.allocated_bytes)} ({least.label}) "
             f"to {format_bytes(most.allocated_bytes)} ({most.label})"
         )
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in told)
+    return " ".join(f"{_begun(text)}." for text in told)
 
 
 def _deviation(one: Deviation, sides: Sequence[Side], middle: int) -> str:
@@ -74,11 +76,25 @@ def _deviation(one: Deviation, sides: Sequence[Side], middle: int) -> str:
     else:
         says = f"{one.label} has as much allocated as {reference}, but not for the same"
     if one.categories:
-        category, difference = one.categories[0]
-        says += f"; the largest part is {category} ({_signed(difference)})"
+        says += f": {_parts(one.categories)}"
     if one.stacks:
-        says += f", the largest single difference {_stack(one.stacks[0])}"
+        says += f"; the largest single difference is {_stack(one.stacks[0])}"
     return says
+
+
+def _begun(sentence: str) -> str:
+    """With a capital letter, unless it begins with the name of a file."""
+    own = sentence.startswith(("rank ", "device ", "event ", "no two "))
+    return sentence[:1].upper() + sentence[1:] if own else sentence
+
+
+def _parts(differences: Sequence[tuple[Category, int]]) -> str:
+    """`activations +1.20 GiB, temporaries -300.00 MiB`: the largest, then how many there are besides."""
+    told = [f"{category} {_signed(size)}" for category, size in differences[:_PARTS]]
+    rest = len(differences) - len(told)
+    if rest:
+        told.append(f"and {rest} other {'category' if rest == 1 else 'categories'}")
+    return ", ".join(told)
 
 
 def _stack(row: StackRow) -> str:

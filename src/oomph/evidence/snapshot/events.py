@@ -11,6 +11,7 @@ import struct
 from array import array
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
@@ -149,7 +150,7 @@ class _Columns:
     def timeline(self, stacks: Stacks) -> Timeline:
         """The columns so far. Raises MalformedError."""
         if not self.kinds:
-            return empty_timeline()
+            return replace(empty_timeline(), stacks=stacks)
         address, size, time, stream = (np.frombuffer(column, np.int64) for column in self.numbers.values())
         for column, (key, (_, least)) in zip((address, size, time, stream), _COLUMNS.items(), strict=True):
             if least is not None and int(column.min()) < least:
