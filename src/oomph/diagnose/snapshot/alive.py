@@ -122,7 +122,9 @@ def _holder(
 
 def _heaviest(values: np.typing.NDArray[np.int8], weights: np.typing.NDArray[np.int64]) -> int:
     """The value that stands for most bytes."""
-    sums = {value: int(weights[values == value].sum()) for value in np.unique(values).tolist()}
+    sums: dict[int, int] = {
+        value: int(weights[values == value].sum()) for value in np.unique(values).tolist()
+    }
     return max(sums, key=lambda value: sums[value])
 
 

@@ -173,7 +173,8 @@ class Analysis:
         active.sort(key=lambda block: block.address)
         address = np.array([block.address for block in active], np.int64)
         size = np.array([block.size for block in active], np.int64)
-        wanted, result = self.lifetimes.address[rows], self.lifetimes.size_bytes[rows].copy()
+        wanted = self.lifetimes.address[rows]
+        result: Ints = self.lifetimes.size_bytes[rows].copy()
         if len(address):
             place = np.minimum(np.searchsorted(address, wanted), len(address) - 1)
             same = address[place] == wanted

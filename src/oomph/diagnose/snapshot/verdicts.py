@@ -69,7 +69,7 @@ def ruled_out(scene: Scene, verdict: Verdict) -> Iterator[RuledOut]:
         yield RuledOut(
             "fragmentation", f"the free pieces of its own pool, {cached}, could not hold {request}"
         )
-    elif verdict in (Verdict.FRAGMENTED, Verdict.CAPPED, Verdict.OUTSIDE_GREW) and not scene.short:
+    elif not scene.short:
         yield RuledOut(
             "full",
             f"{format_bytes(scene.allocated + scene.waiting)} in use and {request} asked for are within the "
