@@ -29,12 +29,13 @@ def render_several(
     limits = {"text": text.HOLDERS, "markdown": markdown.HOLDERS}
     holders = None if options.everything else limits.get(output_format)
     reports = [answer.report for answer in answers]
-    views, compared = prepare_compared(reports, comparison, options, holders)
+    views, compared = prepare_compared(
+        reports, comparison, options, holders, merged=holders is not None and not options.stacks
+    )
     if output_format == "json":
         from oomph.report.snapshot.json import document
-        from oomph.report.snapshot.json_compare import wire_comparison
 
-        return document(views, None if compared is None else wire_comparison(compared), refused)
+        return document(views, compared, refused)
     if output_format == "markdown":
         if compared is not None:
             return markdown.render_comparison(compared, views)

@@ -75,6 +75,15 @@ def test_redact(name, everything):
     assert [secret for secret in SECRETS if secret in joined] == []
 
 
+def test_a_library_stays_one():
+    """The place to look at is the user's, although the library's path has lost what tells it."""
+    failure = dataclasses.replace(fakes.FAILURE, frames=(fakes.LINEAR, fakes.BLOCK))
+    text = render_text(fakes.with_device(failure=failure), SnapshotOptions(redact=True, width=100))
+    assert text.startswith(
+        "GPU 0: a request of 1024.00 MiB failed in backward at <path>/model.py:212 (forward)"
+    )
+
+
 def test_what_is_not_private_stays():
     text = render_text(fakes.full(), SnapshotOptions(redact=True, stacks=True))
     assert "torch/nn/modules/linear.py:125, in forward" in text

@@ -56,7 +56,12 @@ def test_the_numbers_of_a_failure():
     assert failure["verdict"] == "full"
     assert failure["request_bytes"] == 1024 * MIB
     assert failure["short_by_bytes"] == (1024 - 356) * MIB
-    assert failure["frames"][2] == {"function": "forward", "file": "/workspace/gpt/model.py", "line": 212}
+    third = report["frames"][report["stacks"][failure["stack"]][2]]
+    assert third == {
+        "function": "forward",
+        "file": "/workspace/gpt/model.py",
+        "line": 212,
+    }
     assert failure["ruled_out"][0]["cause"] == "fragmentation"
     assert device["ledger"]["allocated"]["bytes"] == 76 * GIB + 512 * MIB
     assert device["phases"] == {
@@ -70,6 +75,21 @@ def test_the_numbers_of_a_failure():
     assert device["what_if"]["worth_trying"] is None
     assert snapshot["findings"][0]["code"] == "OOM201"
     assert snapshot["advice"]["first"]["paste"] == "model.gradient_checkpointing_enable()"
+
+
+def test_each_stack_and_each_frame_is_there_once():
+    report = answer(fakes.full())
+    holders = report["snapshots"][0]["devices"][0]["holders"]
+    # STEP and TRAIN, the four of an activation, LOAD, NATIVE alone, BLOCK and TRAIN, none.
+    assert [holder["stack"] is None for holder in holders] == [False] * 5 + [True]
+    assert len(report["stacks"]) == 5
+    assert len(report["frames"]) == len({json.dumps(frame) for frame in report["frames"]}) == 6
+    told = [
+        [report["frames"][place]["function"] for place in report["stacks"][one["stack"]]]
+        for one in holders[:5]
+    ]
+    assert [len(functions) for functions in told] == [2, 4, 1, 1, 2]
+    assert told[0] == ["step", "train"]
 
 
 def test_a_pool_says_what_is_cached_in_it():

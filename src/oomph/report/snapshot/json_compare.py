@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from oomph.diagnose.snapshot import compare_model as model
 from oomph.report.snapshot import wire
-from oomph.report.snapshot.json import frame_of, frames_of
+from oomph.report.snapshot.json import Shared, place_of
 
 
-def wire_comparison(comparison: model.SnapshotComparison) -> wire.Comparison:
+def wire_comparison(comparison: model.SnapshotComparison, shared: Shared) -> wire.Comparison:
     """The comparison as the document has it."""
     return wire.Comparison(
         what=comparison.what,
@@ -27,12 +27,12 @@ def wire_comparison(comparison: model.SnapshotComparison) -> wire.Comparison:
             )
             for row in comparison.categories
         ],
-        stacks=_rows(comparison.stacks),
+        stacks=_rows(comparison.stacks, shared),
         left_out=comparison.left_out,
         left_out_bytes=comparison.left_out_bytes,
         matching=[matching.value for matching in comparison.matching],
         settings=[wire.SettingRow(name=row.name, values=list(row.values)) for row in comparison.settings],
-        deviations=[_deviation(deviation) for deviation in comparison.deviations],
+        deviations=[_deviation(deviation, shared) for deviation in comparison.deviations],
         alike=list(comparison.alike),
         alike_bytes=comparison.alike_bytes,
         threshold_bytes=comparison.threshold_bytes,
@@ -60,7 +60,7 @@ def _side(side: model.Side) -> wire.Side:
     )
 
 
-def _rows(rows: Iterable[model.StackRow]) -> list[wire.StackRow]:
+def _rows(rows: Iterable[model.StackRow], shared: Shared) -> list[wire.StackRow]:
     return [
         wire.StackRow(
             change=row.change.value,
@@ -71,14 +71,14 @@ def _rows(rows: Iterable[model.StackRow]) -> list[wire.StackRow]:
             a_blocks=row.a_blocks,
             b_blocks=row.b_blocks,
             matching=row.matching.value,
-            place=frame_of(row.place),
-            frames=frames_of(row.frames),
+            place=place_of(row.place),
+            stack=shared.stack(row.frames),
         )
         for row in rows
     ]
 
 
-def _deviation(deviation: model.Deviation) -> wire.Deviation:
+def _deviation(deviation: model.Deviation, shared: Shared) -> wire.Deviation:
     return wire.Deviation(
         label=deviation.label,
         side=deviation.side,
@@ -87,5 +87,5 @@ def _deviation(deviation: model.Deviation) -> wire.Deviation:
             wire.CategoryDifference(category=category.value, bytes=size)
             for category, size in deviation.categories
         ],
-        stacks=_rows(deviation.stacks),
+        stacks=_rows(deviation.stacks, shared),
     )

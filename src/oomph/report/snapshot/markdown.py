@@ -44,8 +44,9 @@ _UNWRAPPED = 100_000
 
 def render_markdown(report: SnapshotReport, options: ReportOptions) -> str:
     """The whole answer for one snapshot, ending in a newline."""
-    holders = None if getattr(options, "everything", False) else HOLDERS
-    return render_view(prepare(report, options, holders), options)
+    everything = bool(getattr(options, "everything", False))
+    view = prepare(report, options, None if everything else HOLDERS, merged=not everything)
+    return render_view(view, options)
 
 
 def render_view(view: SnapshotView, options: ReportOptions) -> str:
@@ -127,8 +128,8 @@ class _Page:
             lines = table(heads, [holder_row(holder) for holder in device.holders])
             rest = self.view.holders_left_out
             if rest.stacks:
-                lines += ["", escape(f"and {rest.stacks:,} more stacks with {format_bytes(rest.bytes)}")]
-            blocks.append(folded("Stacks that hold the most", lines))
+                lines += ["", escape(f"and {rest.stacks:,} more places with {format_bytes(rest.bytes)}")]
+            blocks.append(folded("Where the most was allocated", lines))
         if device.failure is not None and device.failure.frames:
             frames = list(python_frames(device.failure.frames)) or list(device.failure.frames)
             told = [frame_line(frame) for frame in frames[:_FRAMES]]

@@ -30,8 +30,9 @@ Section = tuple[str, list[str]]
 
 def render_text(report: SnapshotReport, options: ReportOptions) -> str:
     """The whole answer for one snapshot, ending in a newline."""
-    holders = None if getattr(options, "everything", False) else HOLDERS
-    return render_view(prepare(report, options, holders), options)
+    everything, stacks = (bool(getattr(options, name, False)) for name in ("everything", "stacks"))
+    view = prepare(report, options, None if everything else HOLDERS, merged=not (everything or stacks))
+    return render_view(view, options)
 
 
 def render_view(view: SnapshotView, options: ReportOptions) -> str:

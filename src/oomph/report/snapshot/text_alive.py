@@ -38,7 +38,8 @@ def alive_lines(
         lines += _with_stacks(device.holders, rows, width, whole=bool(getattr(options, "everything", False)))
     rest = view.holders_left_out
     if rest.stacks:
-        told = f"{format_bytes(rest.bytes)} in {plural(rest.blocks, 'block')} of {plural(rest.stacks, 'other stack')}"
+        noun = "other stack" if stacks else "other place"
+        told = f"{format_bytes(rest.bytes)} in {plural(rest.blocks, 'block')} of {plural(rest.stacks, noun)}"
         lines += wrap(f"and {told}; --all lists them", width, "  ")
     return lines
 

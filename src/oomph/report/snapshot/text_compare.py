@@ -9,10 +9,11 @@ from oomph.diagnose.snapshot.places import place_of
 from oomph.report.clean import flat
 from oomph.report.layout import Style, wrap
 from oomph.report.options import ReportOptions
+from oomph.report.snapshot.places import stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.text import Section, put_together
 from oomph.report.snapshot.view import SnapshotView
-from oomph.report.snapshot.words import headline, moment_title, place_words
+from oomph.report.snapshot.words import headline, moment_title
 from oomph.report.words import plural
 from oomph.units import format_bytes
 
@@ -131,18 +132,10 @@ def stack_rows(rows: Sequence[StackRow], a: str, b: str) -> list[tuple[str, ...]
                 format_bytes(row.b_bytes),
                 signed(row.difference_bytes),
                 str(row.category),
-                stack_place(row),
+                stack_place(row.place or place_of(row.frames), row.frames),
             )
         )
     return told
-
-
-def stack_place(row: StackRow) -> str:
-    """Where the blocks of a row were allocated."""
-    frame = row.place or place_of(row.frames)
-    if frame is None and row.frames:
-        frame = row.frames[0]
-    return "no stack was recorded" if frame is None else place_words(frame)
 
 
 def _stacks(comparison: SnapshotComparison, width: int, *, everything: bool) -> list[str]:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.model import DeviceReport, Failure, Retry
-from oomph.diagnose.snapshot.places import place_of
+from oomph.diagnose.snapshot.places import is_users, place_of
 from oomph.memory.stacks import Frame
 from oomph.report.clean import flat
 from oomph.report.layout import wrap
 from oomph.report.options import ReportOptions
+from oomph.report.snapshot.places import frame_line, place_in_sentence, stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.view import python_frames
-from oomph.report.snapshot.words import frame_line, place_words
 from oomph.units import format_bytes
 
-#: Pins, retries and frames that are listed.
+#: Pins and retries that are listed.
 _PINS = 5
 _RETRIES = 3
-_FRAMES = 8
-#: Frames between any two modules (torch/nn/modules/module.py) that say nothing.
-_WRAPPERS = frozenset(("_call_impl", "_wrapped_call_impl"))
+#: Frames of libraries, inside the user's code, and of the user's.
+_LIBRARY_FRAMES = 2
+_USER_FRAMES = 4
+#: What stands between any two modules and says nothing.
+_BETWEEN_MODULES = re.compile(r"torch/nn/modules/module\.py$")
 
 
 def failure_lines(device: DeviceReport, failure: Failure, width: int) -> list[str]:
@@ -67,8 +70,7 @@ def pin_lines(failure: Failure, width: int) -> list[str]:
     """The blocks between the largest holes."""
     rows = [("block", "hole without it", "category", "allocated at")]
     for pin in failure.pins[:_PINS]:
-        frame = pin.place or place_of(pin.frames)
-        place = "no stack was recorded" if frame is None else place_words(frame)
+        place = stack_place(pin.place or place_of(pin.frames), pin.frames)
         rows.append((format_bytes(pin.bytes), format_bytes(pin.hole_bytes), str(pin.category), place))
     more = len(failure.pins) - _PINS
     return (
@@ -79,19 +81,25 @@ def pin_lines(failure: Failure, width: int) -> list[str]:
 
 
 def stack_lines(frames: Sequence[Frame], width: int, indent: str = "  ", *, whole: bool = False) -> list[str]:
-    """The Python part of a stack, innermost first; without `whole` a few frames, up to the user's code.
+    """The Python part of a stack, innermost first: without `whole`, how the user's code got there in a few lines.
 
     Where only C++ frames were recorded, those.
     """
     shown = list(python_frames(frames)) or list(frames)
-    most = len(shown)
-    if not whole:
-        shown = [frame for frame in shown if frame.function not in _WRAPPERS] or shown
-        place = place_of(shown)
-        user = shown.index(place) + 1 if place is not None else 0
-        most = min(len(shown), user + 1 if user else _FRAMES, _FRAMES)
-    lines = [line for frame in shown[:most] for line in wrap(frame_line(frame), width, indent)]
-    more = len(shown) - most
+    if whole:
+        return [line for frame in shown for line in wrap(frame_line(frame), width, indent)]
+    telling = [
+        frame for frame in shown if not _BETWEEN_MODULES.search(frame.file.replace("\\", "/"))
+    ] or shown
+    place = place_of(telling)
+    user = telling.index(place) if place is not None and is_users(place) else 0
+    head = telling[: min(user, _LIBRARY_FRAMES)]
+    rest = telling[user : user + _USER_FRAMES]
+    lines = [line for frame in head for line in wrap(frame_line(frame), width, indent)]
+    if user > len(head):
+        lines.append(f"{indent}... {user - len(head):,} more of libraries")
+    lines += [line for frame in rest for line in wrap(frame_line(frame), width, indent)]
+    more = len(telling) - user - len(rest)
     return [*lines, f"{indent}and {more:,} more"] if more > 0 else lines
 
 
@@ -110,4 +118,4 @@ def retry_lines(device: DeviceReport, options: ReportOptions) -> list[str]:
 
 def _retry_place(retry: Retry, width: int) -> list[str]:
     frame = place_of(retry.frames)
-    return [] if frame is None else wrap(f"requested at {place_words(frame)}", width, "    ")
+    return [] if frame is None else wrap(f"requested at {place_in_sentence(frame)}", width, "    ")

@@ -8,9 +8,10 @@ from oomph.diagnose.snapshot.model import DeviceReport, Leak, WhatIf
 from oomph.diagnose.snapshot.places import place_of
 from oomph.report.clean import flat
 from oomph.report.layout import Style, wrap
+from oomph.report.snapshot.places import stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.view import SnapshotView
-from oomph.report.snapshot.words import place_words, trial_fails, verdict_words
+from oomph.report.snapshot.words import trial_fails, verdict_words
 from oomph.units import format_bytes
 
 #: Leaks that are listed.
@@ -33,8 +34,7 @@ def leak_rows(leaks: Sequence[Leak]) -> list[tuple[str, ...]]:
     """Heads and one row for each stack whose blocks outlive their step."""
     rows: list[tuple[str, ...]] = [("a step", "blocks", "in all", "how sure", "allocated at")]
     for leak in leaks:
-        frame = leak.place or place_of(leak.frames)
-        place = "no stack was recorded" if frame is None else place_words(frame)
+        place = stack_place(leak.place or place_of(leak.frames), leak.frames)
         rows.append(
             (
                 format_bytes(leak.bytes_per_step),

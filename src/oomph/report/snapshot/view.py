@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from oomph.diagnose.model import Finding, Step
 from oomph.diagnose.snapshot.compare_model import SettingRow, Side, SnapshotComparison
-from oomph.diagnose.snapshot.model import DeviceReport, Moment, SnapshotReport, Trial
-from oomph.diagnose.snapshot.places import is_python
+from oomph.diagnose.snapshot.model import DeviceReport, Holder, Moment, SnapshotReport, Trial
+from oomph.diagnose.snapshot.places import is_python, is_users
 from oomph.evidence.model import Quote
 from oomph.memory.ledger import Ledger, Problem
 from oomph.memory.stacks import Frame
 from oomph.report.clean import clean
 from oomph.report.options import ReportOptions
 from oomph.report.redact import Redactor
+from oomph.report.snapshot.places import holder_place
 from oomph.report.view import ShownText, head, strings
 
 #: Fields that hold oomph's own keys, or settings of PyTorch's that it knows.
@@ -38,7 +39,7 @@ _OWN_KEYS = {
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Holders that a report does not list: how many stacks, and their blocks and bytes."""
+    """Holders that a report does not list: how many stacks (or places), and their blocks and bytes."""
 
     stacks: int = 0
     blocks: int = 0
@@ -79,16 +80,23 @@ def is_used(device: DeviceReport) -> bool:
     return bool(device.events or device.pools or device.holders or device.peak_reserved_bytes)
 
 
-def prepare(report: SnapshotReport, options: ReportOptions, holders: int | None = None) -> SnapshotView:
-    """The view of one report. `holders` is how many stacks are listed for each device; None is all."""
-    return prepare_all([report], options, holders)[0]
+def prepare(
+    report: SnapshotReport, options: ReportOptions, holders: int | None = None, *, merged: bool = False
+) -> SnapshotView:
+    """The view of one report. `holders` is how many stacks are listed for each device; None is all. With `merged`,
+    stacks that lead to one place are one holder."""
+    return prepare_all([report], options, holders, merged=merged)[0]
 
 
 def prepare_all(
-    reports: Sequence[SnapshotReport], options: ReportOptions, holders: int | None = None
+    reports: Sequence[SnapshotReport],
+    options: ReportOptions,
+    holders: int | None = None,
+    *,
+    merged: bool = False,
 ) -> list[SnapshotView]:
     """The views of several reports, in which the same private name has the same placeholder."""
-    return prepare_compared(reports, None, options, holders)[0]
+    return prepare_compared(reports, None, options, holders, merged=merged)[0]
 
 
 def prepare_compared(
@@ -96,9 +104,11 @@ def prepare_compared(
     comparison: SnapshotComparison | None,
     options: ReportOptions,
     holders: int | None = None,
+    *,
+    merged: bool = False,
 ) -> tuple[list[SnapshotView], SnapshotComparison | None]:
     """The same, with what was found by comparing them."""
-    reduced = [_reduced(report, holders) for report in reports]
+    reduced = [_reduced(report, holders, merged=merged) for report in reports]
     names = [report.source for report in reports]
     text = shown_text(options, names, ([one for one, _ in reduced], comparison))
     views = [SnapshotView(text.apply(one), left_out) for one, left_out in reduced]
@@ -128,9 +138,13 @@ class SnapshotText(ShownText):
             return super().walk(value, use)
         known = self._frames.get(value)
         if known is None:
-            known = self._frames[value] = Frame(
+            known = Frame(
                 str(super().walk(value.function, "text")), str(super().walk(value.file, "path")), value.line
             )
+            if is_users(known) and not is_users(value):
+                # Redaction took away what shows that it is a library's.
+                known = dataclasses.replace(known, file=f"/site-packages/{known.file}")
+            self._frames[value] = known
         return known
 
 
@@ -145,16 +159,41 @@ def _use(owner: object, field: str) -> str:
     return "own" if field in _OWN_KEYS.get(type(owner), ()) else "text"
 
 
-def _reduced(report: SnapshotReport, holders: int | None) -> tuple[SnapshotReport, tuple[LeftOut, ...]]:
+def _reduced(
+    report: SnapshotReport, holders: int | None, *, merged: bool
+) -> tuple[SnapshotReport, tuple[LeftOut, ...]]:
     """The report with at most `holders` stacks a device, and what was left out of each."""
     devices = []
     left_out = []
     for device in report.devices:
-        rest = () if holders is None else device.holders[holders:]
+        every = merge(device.holders) if merged else device.holders
+        rest = () if holders is None else every[holders:]
         left_out.append(LeftOut(len(rest), sum(one.blocks for one in rest), sum(one.bytes for one in rest)))
-        kept = device.holders if holders is None else device.holders[:holders]
+        kept = every if holders is None else every[:holders]
         devices.append(dataclasses.replace(device, holders=kept, ledger=_recorded(device.ledger)))
     return dataclasses.replace(report, devices=tuple(devices)), tuple(left_out)
+
+
+def merge(holders: Sequence[Holder]) -> tuple[Holder, ...]:
+    """One holder for each place, category and phase, the largest first. Many stacks lead to one line: those of a
+    layer's sixty copies differ in nothing else. What is not a sum is that of the largest."""
+    groups: dict[tuple[object, ...], list[Holder]] = {}
+    for holder in sorted(holders, key=lambda one: -one.bytes):
+        place = holder.place or holder_place(holder)
+        groups.setdefault((place, holder.category, holder.phase), []).append(holder)
+    result = []
+    for same in groups.values():
+        steps = [step for one in same for step in (one.first_step, one.last_step) if step is not None]
+        one = dataclasses.replace(
+            same[0],
+            bytes=sum(each.bytes for each in same),
+            blocks=sum(each.blocks for each in same),
+            largest_bytes=max(each.largest_bytes for each in same),
+            first_step=min(steps, default=None),
+            last_step=max(steps, default=None),
+        )
+        result.append(one)
+    return tuple(sorted(result, key=lambda each: -each.bytes))
 
 
 def _recorded(ledger: Ledger) -> Ledger:

@@ -29,6 +29,10 @@ How = Literal["frames", "annotations", "lifetime", "size", "period", "none"]
 Verdict = Literal["full", "fragmented", "capped", "other pool or stream holds it", "outside grew", "unknown"]
 
 
+#: A call stack: its place in `stacks` of the document; null where none was recorded.
+Stack = Annotated[int | None, Meta(description="Place in `stacks` of the document; null: none was recorded.")]
+
+
 class Frame(Strict):
     """One frame of a call stack. C++ frames have line 0."""
 
@@ -48,7 +52,7 @@ class Share(Strict):
 
 
 class Holder(Strict):
-    """Blocks that were alive and that one stack allocated (innermost frame first). `place` is the frame to look at."""
+    """Blocks that were alive and that one stack allocated. `place` is the frame to look at."""
 
     bytes: int
     blocks: int
@@ -60,7 +64,7 @@ class Holder(Strict):
     first_step: Annotated[int | None, Meta(description="Step in which the first was born; null: unknown.")]
     last_step: int | None
     place: Frame | None
-    frames: list[Frame]
+    stack: Stack
 
 
 class Moment(Strict):
@@ -73,7 +77,7 @@ class Moment(Strict):
     phase: Phase
     phase_how: How
     step: int | None
-    frames: list[Frame]
+    stack: Stack
 
 
 class Steps(Strict):
@@ -108,7 +112,7 @@ class Pin(Strict):
     hole_bytes: int
     category: Category
     place: Frame | None
-    frames: list[Frame]
+    stack: Stack
 
 
 class Failure(Strict):
@@ -135,7 +139,7 @@ class Failure(Strict):
     outside_growth_bytes: int | None
     pins: list[Pin]
     ruled_out: list[RuledOut]
-    frames: list[Frame]
+    stack: Stack
 
 
 class Retry(Strict):
@@ -149,7 +153,7 @@ class Retry(Strict):
     bound_bytes: Annotated[int | None, Meta(description="The device had less than this for PyTorch.")]
     certainty: Certainty
     says: str
-    frames: list[Frame]
+    stack: Stack
 
 
 class Leak(Strict):
@@ -163,7 +167,7 @@ class Leak(Strict):
     category: Category
     certainty: Certainty
     place: Frame | None
-    frames: list[Frame]
+    stack: Stack
 
 
 class Growth(Strict):
@@ -284,7 +288,7 @@ class StackRow(Strict):
     b_blocks: int
     matching: str
     place: Frame | None
-    frames: list[Frame]
+    stack: Stack
 
 
 class SettingRow(Strict):
@@ -346,4 +350,9 @@ class Report(Strict):
     exit_code: Annotated[int, Meta(description="1: a request failed and nothing shows that the job went on.")]
     snapshots: list[Snapshot]
     comparison: Comparison | None
+    stacks: Annotated[
+        list[list[int]],
+        Meta(description="Call stacks, innermost frame first: places in `frames`."),
+    ]
+    frames: Annotated[list[Frame], Meta(description="Each frame once, however many stacks share it.")]
     unreadable: Annotated[list[str], Meta(description="Why each of the other files could not be read.")]

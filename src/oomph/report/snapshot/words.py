@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from oomph.diagnose.model import Certainty, PhaseVerdict, RuledOut
 from oomph.diagnose.snapshot.model import (
     DeviceReport,
     Failure,
-    Holder,
     How,
     Moment,
     PoolUse,
@@ -18,26 +16,16 @@ from oomph.diagnose.snapshot.model import (
     Verdict,
     WhatIf,
 )
-from oomph.diagnose.snapshot.places import is_python, place_of
-from oomph.memory.stacks import Frame
+from oomph.diagnose.snapshot.places import place_of as place_of
 from oomph.phases import Phase
-from oomph.report.clean import cut, flat
+from oomph.report.clean import flat
+from oomph.report.snapshot.places import frame_line as frame_line
+from oomph.report.snapshot.places import holder_place as holder_place
+from oomph.report.snapshot.places import place_in_sentence
+from oomph.report.snapshot.places import place_words as place_words
 from oomph.report.snapshot.view import SnapshotView, is_used
 from oomph.report.words import phase_words, plural
 from oomph.units import format_bytes
-
-#: Characters of a function's name (C++ templates have thousands).
-_FUNCTION = 80
-#: Characters of a file's name in a table, and of its path in a stack.
-_FILE = 100
-_PATH = 300
-#: Parts of a path that tell a file from others in a table.
-_PATH_PARTS = 2
-_BACK = "\\"
-#: What Python calls the code of a file outside functions.
-_MODULE = "<module>"
-_LIBRARY = re.compile(r"^.*/(?:site|dist)-packages/+", re.DOTALL)
-
 
 _VERDICTS = {
     Verdict.FULL: "the device was full",
@@ -101,8 +89,7 @@ def _where(moment: Moment, failure: Failure) -> str:
     frame = place_of(failure.frames)
     if frame is None:
         return phase
-    function = "" if frame.function == _MODULE else f" ({cut(flat(frame.function), _FUNCTION)})"
-    return f"{phase} at {short_file(frame)}:{frame.line}{function}"
+    return f"{phase} at {place_in_sentence(frame)}"
 
 
 def verdict_words(failure: Failure) -> str:
@@ -159,39 +146,6 @@ def seconds(microseconds: int) -> str:
 def told_by(how: How, certainty: Certainty) -> str:
     """How a category was told and how surely: "stacks (likely)"; "nothing told it"."""
     return f"{_HOW[how]} ({certainty})" if how in _HOW else "nothing tells"
-
-
-def place_words(frame: Frame) -> str:
-    """A place in a table: "train exp/train.py:70"; of C++ code the function's name alone."""
-    function = flat(frame.function)
-    if is_python(frame):
-        place = f"{short_file(frame)}:{frame.line}"
-        return place if function == _MODULE else f"{cut(function, _FUNCTION)} {place}"
-    return cut(function.partition("(")[0] or function, _FUNCTION)
-
-
-def frame_line(frame: Frame) -> str:
-    """A frame of a stack, as a traceback names it: "/workspace/exp/train.py:70, in train"."""
-    function = cut(flat(frame.function), _FUNCTION)
-    if not is_python(frame):
-        return function
-    file = _LIBRARY.sub("", frame.file.replace(_BACK, "/"))
-    return f"{cut(flat(file), _PATH)}:{frame.line}, in {function}"
-
-
-def short_file(frame: Frame) -> str:
-    """The last two parts of a frame's path: "exp/train.py"."""
-    file = _LIBRARY.sub("", frame.file.replace(_BACK, "/"))
-    return cut(flat("/".join(file.split("/")[-_PATH_PARTS:])), _FILE)
-
-
-def holder_place(holder: Holder) -> str:
-    """Where a holder's blocks were allocated, as a table tells it."""
-    if holder.place is not None:
-        return place_words(holder.place)
-    if not holder.frames:
-        return "no stack was recorded"
-    return place_words(holder.frames[0])
 
 
 def pool_words(pool: PoolUse) -> str:
