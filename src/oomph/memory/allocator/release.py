@@ -28,7 +28,8 @@ def release_pool(arena: Arena, pool: Pool) -> None:
 def release_available(arena: Arena, pool: Pool, stream: int, rounded: int) -> bool:
     """With `max_split_size_mb`: frees the best fitting oversize block, or oversize ones from the largest down.
 
-    True when as much was freed as the request needs (at least `max_split_size_mb`).
+    True when as much was freed as the request needs (at least `max_split_size_mb`). An oversize block is a whole
+    segment, unless it is from before the setting (a simulation that was seeded); then it cannot be given back.
     """
     if arena.max_split == sizes.UNLIMITED_BYTES:
         return False
@@ -37,14 +38,17 @@ def release_available(arena: Arena, pool: Pool, stream: int, rounded: int) -> bo
     if free is None:
         return False
     place = free.first_at_least(needed)
-    if place < len(free.blocks) and free.blocks[place].range is None:
-        arena.release_segment(free.blocks[place])
-        return True
+    fit = place
+    while fit < len(free.blocks) and free.blocks[fit].range is None:
+        if not free.blocks[fit].is_split():
+            arena.release_segment(free.blocks[fit])
+            return True
+        fit += 1
     released = 0
     for block in reversed(free.blocks[:place]):
         if released >= needed or block.size < arena.max_split:
             break
-        if block.range is None:
+        if block.range is None and not block.is_split():
             released += block.size
             arena.release_segment(block)
     return released >= needed

@@ -1,0 +1,345 @@
+"""What if: the answer on jobs whose memory is written out in the test."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.diagnose.snapshot.model import Trial, WhatIf
+from oomph.diagnose.snapshot.whatif import what_if
+from oomph.errors import UsageError
+from oomph.evidence.snapshot import allocator_settings
+from oomph.memory.allocator.errors import SettingsError
+from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.units import GIB, MIB
+from tests.memory.replay.recorder import Recorder
+
+PLAIN = AllocatorSettings(torch=(2, 6))
+
+
+def ask(recorder: Recorder, *asked: str, last: int | None = None, **given: object) -> WhatIf:
+    snapshot = recorder.snapshot(last)
+    settings = allocator_settings(snapshot)
+    return what_if(snapshot.devices[0], settings, asked=asked or ("all",), **given)  # type: ignore[arg-type]
+
+
+def named(answer: WhatIf, setting: str) -> Trial:
+    return next(trial for trial in answer.trials if trial.setting == setting)
+
+
+def free(recorder: Recorder, address: int | None) -> None:
+    recorder.free([known for known, *_ in recorder.live].index(address or -1))
+
+
+def pinned(unit: int, capacity: int | None = None) -> Recorder:
+    """Five segments of 200 units, each with a block of 2 at its head that stays; then a request of 400.
+
+    A block of 200 is taken and freed, 2 split its head off, and 198 fill the rest, so that the next 200 need a new
+    segment. In the end the 198 are freed: 10 units are in use, in five holes of 198 lie 990, 1000 are reserved.
+    """
+    recorder = Recorder(PLAIN, capacity)
+    rests = []
+    for _ in range(5):
+        free(recorder, recorder.malloc(200 * unit))
+        recorder.malloc(2 * unit)
+        rests.append(recorder.malloc(198 * unit))
+    for rest in rests:
+        free(recorder, rest)
+    recorder.malloc(400 * unit)
+    return recorder
+
+
+def test_pinned_segments_are_cured_by_expandable_segments():
+    """1100 MiB. No hole holds 400 MiB, no segment is free, 100 MiB are left: the request fails.
+
+    Expandable: 1000 MiB are mapped. 400 MiB need 220 more behind the last hole (198 are there, pages have 20): 1220
+    are too many. Then every hole gives back its 9 whole pages (180 of 198 MiB): 100 MiB stay, and 400 more fit.
+    """
+    recorder = pinned(MIB, 1100 * MIB)
+    answer = ask(recorder)
+    failed = len(recorder.events) - 1
+    own, cured = named(answer, ""), named(answer, "expandable_segments:True")
+    assert answer.capacity_bytes == 1100 * MIB
+    assert (own.fails_at, own.peak_reserved_bytes) == (failed, 1000 * MIB)
+    assert (cured.fails_at, cured.served_at, cured.peak_reserved_bytes) == (None, failed, 1000 * MIB)
+    assert (cured.retries, cured.releases) == (1, 5)
+    assert answer.worth_trying == cured
+    assert answer.says == (
+        f"expandable_segments:True would have served the request of 400.00 MiB that failed at event {failed}, with "
+        "at most 1000.00 MiB reserved. What the job would have asked for after it is not in the trace."
+    )
+
+
+def test_without_a_failure_a_setting_is_worth_trying_for_a_tenth_and_one_gib():
+    """Ten times as large and without an end of memory: 10000 + 4000 MiB; expandable, the 4000 begin in the last hole
+    of 1980: 2020 more are mapped, in pages of 20 (10000 + 2020). That saves 1980 MiB, 14 %. At a tenth of the sizes it
+    is 1400 to 1220 MiB, also 13 %, and not worth a word: less than 1 GiB."""
+    answer = ask(pinned(10 * MIB))
+    assert (answer.capacity_bytes, named(answer, "").peak_reserved_bytes) == (None, 14000 * MIB)
+    assert named(answer, "expandable_segments:True").peak_reserved_bytes == 12020 * MIB
+    assert answer.worth_trying == named(answer, "expandable_segments:True")
+    assert "would have been 11.74 GiB instead of 13.67 GiB" in answer.says
+    small = ask(pinned(MIB))
+    assert named(small, "").peak_reserved_bytes == 1400 * MIB
+    assert named(small, "expandable_segments:True").peak_reserved_bytes == 1220 * MIB
+    assert small.worth_trying is None
+    assert small.says.startswith("Nothing failed; none of the settings tried lowers")
+
+
+def full_card() -> Recorder:
+    """1000 MiB, 900 in use, and a request of 200."""
+    recorder = Recorder(PLAIN, 1000 * MIB)
+    for _ in range(4):
+        recorder.malloc(300 * MIB)
+    return recorder
+
+
+def test_nothing_cures_a_full_card():
+    """3 x 300 MiB in use of 1000; the fourth request makes 1200: 200 too many, whatever is set."""
+    answer = ask(full_card(), "all", "capacity:1100MiB", "capacity:2GiB")
+    assert answer.worth_trying is None
+    assert answer.says.startswith(
+        "No setting helps: 900.00 MiB in use and the request of 300.00 MiB that failed"
+    )
+    assert "200.00 MiB more than the 1000.00 MiB" in answer.says
+    assert answer.says.endswith("2.00 GiB for PyTorch would have been enough for it.")
+    assert named(answer, "capacity:1100MiB").fails_at == named(answer, "").fails_at
+    assert named(answer, "capacity:2GiB").served_at == named(answer, "").fails_at
+    for trial in answer.trials:
+        assert (trial.fails_at is None) == trial.setting.startswith("capacity:2")
+
+
+def test_rounding_can_make_it_worse():
+    """Seven blocks of 136 MiB are 952 of 1000. In quarters of 128 MiB, 136 becomes 160: six are 960, the seventh does
+    not fit. Each block is two events, the seventh the 14th."""
+    recorder = Recorder(PLAIN)
+    for _ in range(7):
+        recorder.malloc(136 * MIB)
+    answer = ask(recorder, "roundup_power2_divisions:4", capacity_bytes=1000 * MIB)
+    assert answer.capacity_how == "given"
+    assert named(answer, "").fails_at is None
+    assert named(answer, "").peak_reserved_bytes == 952 * MIB
+    worse = named(answer, "roundup_power2_divisions:4")
+    assert (worse.fails_at, worse.peak_reserved_bytes) == (13, 960 * MIB)
+    assert answer.worth_trying is None
+    assert answer.says.endswith("With roundup_power2_divisions:4 a request fails at event 13.")
+
+
+def mixed() -> Recorder:
+    """1300 MiB. Blocks of 600 MiB come and go; small ones that stay settle in what they leave.
+
+    600 freed, 30 at its head; 600 need a segment of their own; freed, another 30 go into the first. Then 800: the
+    first segment is pinned, the second is given back: 600 + 800 are 100 too many.
+    """
+    recorder = Recorder(PLAIN, 1300 * MIB)
+    for _ in range(2):
+        free(recorder, recorder.malloc(600 * MIB))
+        recorder.malloc(30 * MIB)
+    recorder.malloc(800 * MIB)
+    return recorder
+
+
+def test_large_blocks_that_are_kept_whole():
+    """From 512 MiB on blocks are kept whole: the 30s get segments of their own, one block of 600 serves both times,
+    and is given back for the 800: 60 + 800."""
+    recorder = mixed()
+    failed = len(recorder.events) - 1
+    answer = ask(recorder, "max_split_size_mb:512")
+    cured = named(answer, "max_split_size_mb:512")
+    assert named(answer, "").fails_at == failed
+    assert (cured.served_at, cured.peak_reserved_bytes) == (failed, 860 * MIB)
+    assert answer.worth_trying == cured
+    both = ask(recorder)
+    assert named(both, "max_split_size_mb:512").served_at == failed
+    assert both.worth_trying == named(both, "expandable_segments:True")  # needs no measuring
+
+
+def test_sizes_of_max_split_that_do_the_same_are_shown_once():
+    """The largest block has 200 MiB: 512 and 256 change nothing and are left out."""
+    shown = [trial.setting for trial in ask(pinned(MIB)).trials]
+    assert "max_split_size_mb:512" not in shown
+    assert "max_split_size_mb:256" not in shown
+    outcomes = [
+        (trial.peak_reserved_bytes, trial.releases)
+        for trial in ask(pinned(MIB)).trials
+        if trial.setting.startswith("max_split")
+    ]
+    assert len(outcomes) == len(set(outcomes))
+    asked = ask(pinned(MIB), "max_split_size_mb:512")  # whoever asks gets an answer
+    assert named(asked, "max_split_size_mb:512").peak_reserved_bytes == 1400 * MIB
+
+
+def test_emptying_the_cache_changes_nothing():
+    """1000 MiB, 500 in use, 400 cached, a request of 600: PyTorch gives the 400 back by itself and fails all the same
+    (500 + 600). Emptying at the end of the phase only does it sooner."""
+    recorder = Recorder(PLAIN, 1000 * MIB)
+    recorder.malloc(500 * MIB)
+    free(recorder, recorder.malloc(400 * MIB))
+    boundary = len(recorder.events) - 1
+    recorder.malloc(600 * MIB)
+    failed = len(recorder.events) - 1
+    answer = ask(recorder, boundaries=(boundary,))
+    emptied = named(answer, "empty_cache")
+    assert (emptied.fails_at, emptied.releases) == (failed, 1)
+    assert (named(answer, "").fails_at, named(answer, "").releases) == (failed, 1)
+    assert answer.worth_trying is None
+
+
+def test_emptying_the_cache_of_a_job_that_gives_it_back_when_needed():
+    """2 x 400 MiB cached of 1000; 900 are served after they were given back: with or without emptying before."""
+    recorder = Recorder(PLAIN, 1000 * MIB)
+    blocks = [recorder.malloc(400 * MIB) for _ in range(2)]
+    for block in blocks:
+        free(recorder, block)
+    boundary = len(recorder.events) - 1
+    recorder.malloc(900 * MIB)
+    answer = ask(recorder, "empty_cache", boundaries=(boundary,))
+    own, emptied = answer.trials
+    assert (own.retries, own.releases, own.peak_reserved_bytes) == (1, 2, 900 * MIB)
+    assert (emptied.retries, emptied.releases, emptied.peak_reserved_bytes) == (0, 2, 900 * MIB)
+    assert answer.worth_trying is None
+    assert answer.says.startswith(
+        "Nothing failed, but cached memory had to be given back once to serve a request"
+    )
+
+
+def test_garbage_collection_names_the_limit_that_it_needs():
+    """A limit of 1000 MiB, collection from 800 on: 250 in use and 600 cached when 310 are asked for. Both cached
+    blocks are equally old, and go at once; without collection a retry does it."""
+    recorder = Recorder(PLAIN, 1000 * MIB)
+    blocks = [recorder.malloc(size * MIB) for size in (300, 302, 250)]
+    for block in blocks[:2]:
+        free(recorder, block)
+    recorder.malloc(310 * MIB)
+    answer = ask(recorder, "garbage_collection_threshold:0.8", capacity_bytes=1000 * MIB)
+    own, collected = answer.trials
+    assert (own.retries, own.releases) == (1, 2)
+    assert (collected.retries, collected.releases) == (0, 2)
+    assert "set_per_process_memory_fraction, here such that PyTorch may have 1000.00 MiB" in collected.change
+    unknown = ask(pinned(MIB), "garbage_collection_threshold:0.8")
+    assert "Without a limit this does nothing" in unknown.trials[1].caveat
+    assert "garbage_collection_threshold:0.8" not in [trial.setting for trial in ask(pinned(MIB)).trials]
+
+
+def test_what_was_there_before_the_trace_keeps_its_layout_and_the_answer_says_so():
+    """The last events of the pinned job: 1000 of 1000 MiB were there before."""
+    recorder = pinned(MIB, 1100 * MIB)
+    answer = ask(recorder, last=3)
+    assert "1000.00 MiB (100% of the most that was reserved) was there before" in answer.trials[1].caveat
+    assert named(answer, "").caveat == ""
+    assert answer.worth_trying is None  # expandable segments cannot move the old holes
+    assert "1000.00 MiB was there before the trace begins and keeps its layout here" in answer.says
+    large = Recorder(PLAIN)
+    large.malloc(4 * GIB)
+    large.malloc(8 * MIB)
+    cut = ask(large, last=2)
+    assert "so it cannot tell whether other settings would have reserved less" in cut.says
+
+
+def test_a_failure_that_the_job_survived():
+    """600 of 1000 MiB in use, 500 fail, and the job goes on with 200."""
+    recorder = Recorder(PLAIN, 1000 * MIB)
+    for size in (600, 500, 200):
+        recorder.malloc(size * MIB)
+    answer = ask(recorder, "all", "capacity:2GiB")
+    own = named(answer, "")
+    assert (own.fails_at, own.survived, own.peak_reserved_bytes) == (None, (2,), 800 * MIB)
+    assert answer.worth_trying is None
+    assert answer.says.startswith("No setting helps: 600.00 MiB in use")
+    assert named(answer, "capacity:2GiB").served_at == 2
+
+
+def test_another_failure_that_the_job_survived_before_the_last_one():
+    """The pinned job survives its failure, and fails for good with 1100 MiB in one piece: what it would have done if
+    the first had been served is not known."""
+    recorder = pinned(MIB, 1100 * MIB)
+    first = len(recorder.events) - 1
+    recorder.malloc(20 * MIB)
+    recorder.malloc(900 * MIB)
+    answer = ask(recorder, "expandable_segments:True")
+    assert answer.worth_trying is None
+    assert answer.says.startswith(
+        f"expandable_segments:True would have served the request that failed at event {first}, which the job survived."
+    )
+
+
+def test_a_given_capacity_that_serves_the_job():
+    answer = ask(pinned(MIB, 1100 * MIB), "expandable_segments:True", capacity_bytes=2 * GIB)
+    assert answer.worth_trying is None
+    assert answer.says.startswith("With 2.00 GiB the request that failed")
+
+
+def test_a_smaller_card():
+    """1400 MiB served the pinned job; on 1100 MiB it fails at its last event, unless segments expand."""
+    recorder = pinned(MIB)
+    last = len(recorder.events) - 1
+    answer = ask(recorder, "expandable_segments:True", "capacity:1300MiB", capacity_bytes=1100 * MIB)
+    assert named(answer, "").fails_at == last
+    assert named(answer, "capacity:1300MiB").fails_at == last  # 1000 + 400
+    assert answer.worth_trying == named(answer, "expandable_segments:True")
+    assert answer.says.startswith(
+        "expandable_segments:True serves the request of 400.00 MiB that fails at event"
+    )
+
+
+def test_settings_lie_over_those_of_the_job():
+    """The job's own rounding stays: 136 MiB are 160 in every trial but the one that takes all settings away."""
+    recorder = Recorder(AllocatorSettings(torch=(2, 6), roundup_power2_divisions=(4,) * 16))
+    recorder.malloc(136 * MIB)
+    answer = ask(recorder, "expandable_segments:True", "defaults")
+    assert [trial.peak_reserved_bytes for trial in answer.trials] == [160 * MIB, 160 * MIB, 136 * MIB]
+
+
+def test_what_is_on_is_switched_off():
+    recorder = Recorder(AllocatorSettings(torch=(2, 6), expandable_segments=True))
+    recorder.malloc(30 * MIB)
+    answer = ask(recorder)
+    assert named(answer, "").peak_reserved_bytes == 40 * MIB
+    assert named(answer, "expandable_segments:False").peak_reserved_bytes == 30 * MIB
+    assert [trial.setting for trial in answer.trials].count("expandable_segments:True") == 0
+
+
+def test_a_setting_that_decides_nothing_says_so():
+    recorder = full_card()
+    answer = ask(recorder, "pinned_use_background_threads:True", "expandable_segments:False", "empty_cache")
+    assert "does not decide where blocks go" in answer.trials[1].caveat
+    assert "The job had this already." in answer.trials[2].caveat
+    assert "No phase or step was found" in answer.trials[3].caveat
+    assert len({trial.peak_reserved_bytes for trial in answer.trials}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "reason"),
+    [
+        ("max_split_size_mb:10", SettingsError, "max_split_size_mb too small, must be > 20"),
+        ("garbage_collection_threshold:2", SettingsError, "too big"),
+        ("expandable_segments:yes", SettingsError, "True/False"),
+        ("large_segment_size_mb:64", SettingsError, "large_segment_size_mb"),  # 2.6 does not know it
+        ("rubbish", SettingsError, "rubbish"),
+        ("capacity:lots", UsageError, "write a size"),
+        ("capacity:", UsageError, "write a size"),
+        ("backend:cudaMallocAsync", UsageError, "native allocator"),
+        ("", UsageError, "needs a setting"),
+    ],
+)
+def test_what_pytorch_refuses_is_refused_with_its_reason(text: str, error: type[Exception], reason: str):
+    with pytest.raises(error, match=reason):
+        ask(full_card(), text)
+
+
+def test_several_streams_and_a_trace_that_does_not_fit_are_caveats():
+    recorder = full_card()
+    recorder.malloc(2 * MIB, stream=7)
+    assert all("Several streams" in trial.caveat for trial in ask(recorder).trials)
+    odd = Recorder(PLAIN)
+    odd.malloc(3 * MIB)
+    odd.events.append({"action": "segment_alloc", "addr": 1 << 30, "size": 64 * MIB, "stream": 0})
+    answer = ask(odd)
+    assert all("does not give what the trace shows" in trial.caveat for trial in answer.trials)
+
+
+def test_without_history_there_is_nothing_to_replay():
+    recorder = Recorder(PLAIN)
+    answer = ask(recorder)
+    assert (answer.trials, answer.worth_trying) == ((), None)
+    with pytest.raises(SettingsError):
+        ask(recorder, "rubbish")
