@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from oomph.diagnose.snapshot import places
 from oomph.diagnose.snapshot.model import Holder
 from oomph.diagnose.snapshot.places import is_python
 from oomph.memory.stacks import Frame
@@ -31,6 +32,16 @@ _PLUMBING = re.compile(
     r"torch::unwind|torch::CapturedTraceback|gather_with_cpp|c10::cuda::CUDACachingAllocator|at::detail::|"
     r"_empty_generic|at::\(anonymous namespace\)::create_out"
 )
+
+
+def is_users(frame: Frame) -> bool:
+    """Whether a frame is the user's own code, also where redaction took its folder away ("<path>/train.py")."""
+    return is_python(frame) if frame.file.startswith("<path") else places.is_users(frame)
+
+
+def place_of(frames: Sequence[Frame]) -> Frame | None:
+    """The frame to look at (`frames` innermost first): the user's innermost one, else the innermost one in Python."""
+    return next((frame for frame in frames if is_users(frame)), None) or places.place_of(frames)
 
 
 def place_words(frame: Frame) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.compare_model import Deviation, Side, SnapshotComparison, StackRow
-from oomph.diagnose.snapshot.places import place_of
 from oomph.report.clean import flat
 from oomph.report.layout import Style, wrap
 from oomph.report.options import ReportOptions
-from oomph.report.snapshot.places import stack_place
+from oomph.report.snapshot.places import place_of, stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.text import Section, put_together
 from oomph.report.snapshot.view import SnapshotView

@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.model import DeviceReport, Failure, Retry
-from oomph.diagnose.snapshot.places import is_users, place_of
 from oomph.memory.stacks import Frame
 from oomph.report.clean import flat
 from oomph.report.layout import wrap
 from oomph.report.options import ReportOptions
-from oomph.report.snapshot.places import frame_line, place_in_sentence, stack_place
+from oomph.report.snapshot.places import frame_line, is_users, place_in_sentence, place_of, stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.view import python_frames
 from oomph.units import format_bytes

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.model import DeviceReport, Leak, WhatIf
-from oomph.diagnose.snapshot.places import place_of
 from oomph.report.clean import flat
 from oomph.report.layout import Style, wrap
-from oomph.report.snapshot.places import stack_place
+from oomph.report.snapshot.places import place_of, stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.view import SnapshotView
 from oomph.report.snapshot.words import trial_fails, verdict_words

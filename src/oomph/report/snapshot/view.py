@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from oomph.diagnose.model import Finding, Step
 from oomph.diagnose.snapshot.compare_model import SettingRow, Side, SnapshotComparison
 from oomph.diagnose.snapshot.model import DeviceReport, Holder, Moment, SnapshotReport, Trial
-from oomph.diagnose.snapshot.places import is_python, is_users
+from oomph.diagnose.snapshot.places import is_python
 from oomph.evidence.model import Quote
 from oomph.memory.ledger import Ledger, Problem
 from oomph.memory.stacks import Frame
 from oomph.report.clean import clean
 from oomph.report.options import ReportOptions
 from oomph.report.redact import Redactor
-from oomph.report.snapshot.places import holder_place
+from oomph.report.snapshot.places import holder_place, is_users
 from oomph.report.view import ShownText, head, strings
 
 #: Fields that hold oomph's own keys, or settings of PyTorch's that it knows.

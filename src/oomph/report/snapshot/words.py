@@ -16,12 +16,12 @@ from oomph.diagnose.snapshot.model import (
     Verdict,
     WhatIf,
 )
-from oomph.diagnose.snapshot.places import place_of as place_of
 from oomph.phases import Phase
 from oomph.report.clean import flat
 from oomph.report.snapshot.places import frame_line as frame_line
 from oomph.report.snapshot.places import holder_place as holder_place
 from oomph.report.snapshot.places import place_in_sentence
+from oomph.report.snapshot.places import place_of as place_of
 from oomph.report.snapshot.places import place_words as place_words
 from oomph.report.snapshot.view import SnapshotView, is_used
 from oomph.report.words import phase_words, plural
