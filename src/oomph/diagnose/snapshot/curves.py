@@ -108,18 +108,17 @@ def important(blocks: Lifetimes, most: int = 16_384) -> NDArray[np.intp]:
         return rows
     span = float(blocks.events + 1)
     scales = max(1, int(np.ceil(np.log(span / 16) / np.log(4))))
-    each = most // scales
-    chosen = []
+    each = max(1, most // scales)
+    taken = np.zeros(len(blocks), bool)
     for level in range(scales):
         windows = 4**level
-        fits = lasting[rows] <= span / windows
-        inside = rows[fits] if level else rows
+        inside = rows[(lasting[rows] <= span / windows) & ~taken[rows]]
         if not len(inside):
             break
         area = blocks.size_bytes[inside] * lasting[inside].astype(np.float64)
         window = ((born[inside] + 1) * (windows / span)).astype(np.int64)
-        chosen.append(inside[_best_of_each(window, area, max(1, each // windows), each)])
-    return np.unique(np.concatenate(chosen))
+        taken[inside[_best_of_each(window, area, max(1, each // windows), each)]] = True
+    return np.flatnonzero(taken)
 
 
 def _best_of_each(window: Ints, area: NDArray[np.float64], of_each: int, most: int) -> NDArray[np.intp]:
@@ -175,7 +174,8 @@ def _times(time_us: Ints, starts: Ints) -> Ints | None:
     if not len(time_us) or bool((time_us < 0).any()):
         return None
     monotone = np.maximum.accumulate(time_us)
-    return monotone[np.maximum(starts - 1, 0)] - monotone[0]
+    since: Ints = monotone[np.maximum(starts - 1, 0)] - monotone[0]
+    return since
 
 
 def states_of(first: int, after: Ints) -> Ints:
@@ -185,4 +185,5 @@ def states_of(first: int, after: Ints) -> Ints:
 
 def differences(values: Ints) -> list[int]:
     """The first value, then the change to each following one: small numbers, which pack well."""
-    return np.diff(values, prepend=0).tolist()
+    changes: list[int] = np.diff(values, prepend=0).tolist()
+    return changes

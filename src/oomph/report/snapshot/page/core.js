@@ -28,13 +28,21 @@ function lowerBound(values, wanted) {
   return low;
 }
 
+/** Two decimals, a half to the even digit, as Python and C round. `toFixed` rounds halves up, and halves are common:
+ * 1.125 MiB is a multiple of 512 bytes. Times 100 is exact here, since a size has far fewer than 53 bits. */
+function twoDecimals(value) {
+  const scaled = value * 100, floor = Math.floor(scaled), rest = scaled - floor;
+  const up = rest > 0.5 || (rest === 0.5 && floor % 2 === 1);
+  return ((floor + (up ? 1 : 0)) / 100).toFixed(2);
+}
+
 /** A size as PyTorch prints it; the rule is that of oomph/units.py. */
 function size(bytes) {
   if (bytes < 0) return "-" + size(-bytes);
   if (bytes <= 1024) return bytes + " bytes";
-  if (bytes <= 2 ** 20) return (bytes / 2 ** 10).toFixed(2) + " KiB";
-  if (bytes <= 2 ** 30) return (bytes / 2 ** 20).toFixed(2) + " MiB";
-  return (bytes / 2 ** 30).toFixed(2) + " GiB";
+  if (bytes <= 2 ** 20) return twoDecimals(bytes / 2 ** 10) + " KiB";
+  if (bytes <= 2 ** 30) return twoDecimals(bytes / 2 ** 20) + " MiB";
+  return twoDecimals(bytes / 2 ** 30) + " GiB";
 }
 
 const count = (number) => number.toLocaleString("en-US");
@@ -48,7 +56,8 @@ function duration(us) {
   return (us / 6e7).toFixed(1) + " min";
 }
 
-/** A number of `count` steps of 1, 2 or 5 times a power of `base` that divide `range`. */
+/** The distance of ticks that cut `range` into about `steps` parts: 1, 2 or 5 times a power of ten; of `base` 2, a
+ * power of two. */
 function niceStep(range, steps, base = 10) {
   const rough = range / Math.max(1, steps);
   const power = base ** Math.floor(Math.log(rough) / Math.log(base));
@@ -145,7 +154,7 @@ class Stacks {
   }
 
   /** The stack as lines, innermost first; at most `most` of them, C++ frames left out where they are many. */
-  lines_of(node, most = Infinity) {
+  linesOf(node, most = Infinity) {
     if (node === -2) return ["(its stack was left out of this page, which holds the largest)"];
     if (node < 0) return ["(no stack was recorded)"];
     let frames = this.path(node).reverse();

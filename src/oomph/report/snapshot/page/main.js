@@ -37,7 +37,7 @@ function choose(number) {
   if (flame.native) flame.build();
   flame.search(byId("flame-search").value);
   redraw();
-  window.oomph = { device, stacks, timeline, segments, flame };  // for whoever wants to ask more, and for tests
+  window.oomph = { device, stacks, timeline, segments, flame, size };  // for whoever wants to ask more, and for tests
 }
 
 function wire() {

@@ -152,7 +152,7 @@ class SegmentMap {
     const name = category[k] === PENDING ? "freed, waits for another stream" : words.categories[category[k]];
     if (many[k] > 1) return [`${size(bytes[k])} ${name}`, `${count(many[k])} neighbouring blocks, folded`, where, free];
     return [`${size(bytes[k])} ${name}`, `requested ${size(requested[k])}`, where, free, "",
-      ...this.stacks.lines_of(node[k], most)];
+      ...this.stacks.linesOf(node[k], most)];
   }
 
   /** Keys: from piece to piece; Enter keeps what is shown. */

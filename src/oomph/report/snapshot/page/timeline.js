@@ -165,7 +165,8 @@ class Timeline {
       if (id < 0) target[i] = colours[-id - 1][0];
       else if (id > 0) {
         const c = blocks.category[id - 1];
-        const isEdge = i >= columns && owner[i - columns] !== id && owner[i + columns] === id && owner[i + 2 * columns] === id;
+        const isWide = owner[i - 1] === id && owner[i + 1] === id;
+        const isEdge = isWide && owner[i - columns] !== id && owner[i + columns] === id && owner[i + 2 * columns] === id;
         target[i] = isEdge ? lines[c] : colours[c][id % 3];
       }
     }
@@ -184,16 +185,23 @@ class Timeline {
       context.fillRect(this.left, Math.round(this.y(bytes)), this.plotWidth, 1);
       context.fillStyle = ink;
       context.textAlign = "right";
-      context.fillText(bytes ? size(bytes).replace(".00 ", " ") : "0", this.left - 6, Math.max(10, this.y(bytes)));
+      context.fillText(this.amount(bytes), this.left - 6, Math.max(10, this.y(bytes)));
     }
     this.level(context, this.held, style("reserved"), [], 2);
-    if (this.least.some((value, i) => this.total[this.bucket[i]] - value > this.ceiling / 60)) {
+    if (!this.byTime && (this.to - this.from) / this.columns >= 4) {
       this.level(context, this.least, style("lowest"), [3, 3], 1);
     }
     this.capacity(context);
     this.band(context);
     this.ticks(context, faint);
     this.mark(context);
+  }
+
+  /** A label of the axis, in the unit that suits all of them. */
+  amount(bytes) {
+    const unit = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]].find(([one]) => this.ceiling >= 2 * one);
+    if (!bytes || !unit) return bytes ? bytes + " bytes" : "0";
+    return `${Number((bytes / unit[0]).toFixed(2))} ${unit[1]}`;
   }
 
   level(context, values, colour, dash, lineWidth) {
@@ -262,23 +270,24 @@ class Timeline {
   }
 
   mark(context) {
-    for (const position of this.device.retries) this.flag(context, position, "", style("ink"));
+    const few = this.device.retries.length <= 20;
+    for (const position of this.device.retries) this.flag(context, position, few ? "retry" : "", style("ink"), 19);
     const moment = this.device.moment;
-    this.flag(context, moment.position, moment.kind, style("alarm"));
+    this.flag(context, moment.position, moment.kind, style("alarm"), 0);
   }
 
-  flag(context, position, label, colour) {
+  flag(context, position, label, colour, down) {
     const along = this.along(position + 1);
     if (along < this.from || along > this.to) return;
     const x = this.x(along), width = context.measureText(label).width + 8;
     context.fillStyle = colour;
-    context.fillRect(x - 0.5, this.top, label ? 2 : 1, this.plotHeight);
+    context.fillRect(x - 0.5, this.top, down ? 1 : 2, this.plotHeight);
     if (!label) return;
     const left = x + width > this.left + this.plotWidth ? x - width : x;
-    context.fillRect(left, this.top, width, 17);
+    context.fillRect(left, this.top + down, width, 17);
     context.fillStyle = style("paper");
     context.textAlign = "left";
-    context.fillText(label, left + 4, this.top + 9);
+    context.fillText(label, left + 4, this.top + down + 9);
   }
 
   // -- what is there --
@@ -297,9 +306,11 @@ class Timeline {
     return `${name} (${this.starts[bucket] === state ? "" : "about "}${duration(this.time[bucket])})`;
   }
 
-  describe(column, row, most) {
+  describe(column, row, lines) {
     const bucket = this.bucket[column], state = this.peak[bucket], id = this.owner[row * this.columns + column];
-    const where = `${this.event(state)}: ${size(this.total[bucket])} allocated of ${size(this.reserved[bucket])} reserved, ` +
+    const states = (bucket + 1 < this.starts.length ? this.starts[bucket + 1] : this.states) - this.starts[bucket];
+    const most = states > 1 ? `, the most among ${count(states)} events` : "";
+    const where = `${this.event(state)}${most}: ${size(this.total[bucket])} allocated of ${size(this.reserved[bucket])} reserved, ` +
       this.device.words.phases[this.phase[bucket]];
     if (!id) return [where];
     if (id < 0) {
@@ -307,7 +318,7 @@ class Timeline {
       return [`${this.device.words.categories[c]}: ${size(this.byCategory[c][bucket])} in all`,
         "here: its blocks that are too small to draw at this scale; zoom in to see more", where];
     }
-    return [...this.block(id - 1), where, "", ...this.stacks.lines_of(this.blocks.node[id - 1], most)];
+    return [...this.block(id - 1), where, "", ...this.stacks.linesOf(this.blocks.node[id - 1], lines)];
   }
 
   block(k) {
