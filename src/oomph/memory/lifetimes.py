@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oomph.memory.allocator.layout import INACTIVE, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
-from oomph.memory.allocator.sizes import SMALL_BYTES, round_size
+from oomph.memory.allocator.sizes import MIN_BLOCK_BYTES, SMALL_BYTES, round_size
 from oomph.memory.replay.start import Start
 from oomph.memory.timeline import DEFAULT_POOL, UNKNOWN, Kind, Timeline
 
@@ -115,6 +115,7 @@ class _Builder:
         done = np.concatenate((np.full(len(untouched), total, np.int64), done))
         stream = np.concatenate((self._before.stream[untouched], events.stream[head]))
         size = self._rounded(requested)
+        small = size <= SMALL_BYTES
         self._before.fill(size, address, born == BEFORE)
         named = np.concatenate((np.full(len(untouched), UNKNOWN, np.int32), events.pool[head]))
         pools, pool = self._pools(address, named)
@@ -125,7 +126,7 @@ class _Builder:
             size_bytes=size[order],
             stream=stream[order],
             pool=pool[order],
-            small=self._rounded(requested)[order] <= SMALL_BYTES,
+            small=small[order],
             born=born[order],
             freed=freed[order],
             done=done[order],
@@ -138,8 +139,7 @@ class _Builder:
         its first free and of its first completion."""
         events = self._timeline
         total = len(events)
-        positions = events.positions(Kind.ALLOC, Kind.FREE_REQUESTED, Kind.FREE_COMPLETED)
-        positions = positions[np.argsort(events.address[positions], kind="stable")]
+        positions = events.by_address
         kinds, addresses = events.kind[positions], events.address[positions]
         begins = kinds == Kind.ALLOC
         if len(positions):
@@ -169,8 +169,10 @@ class _Builder:
         np.minimum(done, following, out=done)
 
     def _rounded(self, requested: Ints) -> Ints:
-        values, where = np.unique(requested, return_inverse=True)
         divisions, least = self._settings.roundup_power2_divisions, self._settings.least_divisions
+        if not divisions:
+            return np.maximum((requested + (MIN_BLOCK_BYTES - 1)) // MIN_BLOCK_BYTES, 1) * MIN_BLOCK_BYTES
+        values, where = np.unique(requested, return_inverse=True)
         rounded = [round_size(value, divisions, least) for value in values.tolist()]
         return np.array(rounded, np.int64)[where] if rounded else requested
 

@@ -82,6 +82,22 @@ class Timeline:
         return int(self.stack_ids([position])[0])
 
     @cached_property
+    def by_address(self) -> NDArray[np.intp]:
+        """Where ALLOC, FREE_REQUESTED and FREE_COMPLETED stand, sorted by address; those of one address in order."""
+        positions = self.positions(Kind.ALLOC, Kind.FREE_REQUESTED, Kind.FREE_COMPLETED)
+        return positions[np.argsort(self.address[positions], kind="stable")]
+
+    def first_of_each_address(self, *kinds: Kind) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """The addresses that events of these kinds (of blocks) name, ascending, and where each is named first."""
+        order = self.by_address
+        if len(kinds) < 3:
+            order = order[np.isin(self.kind[order], np.array(kinds, np.int8))]
+        addresses = self.address[order]
+        first = np.ones(len(order), bool)
+        first[1:] = addresses[1:] != addresses[:-1]
+        return addresses[first], order[first]
+
+    @cached_property
     def reserved_change_bytes(self) -> NDArray[np.int64]:
         """By how much each event changes the reserved bytes."""
         sign = np.zeros(len(Kind), np.int64)

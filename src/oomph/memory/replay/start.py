@@ -110,9 +110,7 @@ class _Finder:
         """Blocks in use at the start: those whose first recorded event is a free, and those that are in use at the
         end without any event."""
         events = self._timeline
-        positions = events.positions(*_BLOCK_KINDS)
-        addresses, first = np.unique(events.address[positions], return_index=True)
-        where = positions[first]
+        addresses, where = events.first_of_each_address(*_BLOCK_KINDS)
         live: dict[int, _Live] = {}
         completed = self._completions(addresses, where)
         for address, kind, size in zip(
@@ -132,19 +130,16 @@ class _Finder:
                     live[block.address] = _Live(
                         block.address, block.size, block.requested, block.state, len(events)
                     )
-        self._exact_at_end(
-            live, set(events.address[positions[events.kind[positions] == Kind.ALLOC]].tolist())
-        )
+        self._exact_at_end(live)
         return live
 
     def _completions(self, addresses: NDArray[np.int64], first: NDArray[np.intp]) -> dict[int, int]:
         """Where the first free_completed of each address stands."""
         events = self._timeline
-        done = events.positions(Kind.FREE_COMPLETED)
         if not self._completions_recorded():
             return dict(zip(addresses.tolist(), first.tolist(), strict=True))
-        where, index = np.unique(events.address[done], return_index=True)
-        return dict(zip(where.tolist(), done[index].tolist(), strict=True))
+        done, where = events.first_of_each_address(Kind.FREE_COMPLETED)
+        return dict(zip(done.tolist(), where.tolist(), strict=True))
 
     def _completions_recorded(self) -> bool:
         """A recording without any completion left them out, unless a block still waits for one at the end."""
@@ -152,19 +147,20 @@ class _Finder:
             block.state == PENDING_FREE for segment in self._final for block in segment.blocks
         )
 
-    def _exact_at_end(self, live: dict[int, _Live], allocated: set[int]) -> None:
+    def _exact_at_end(self, live: dict[int, _Live]) -> None:
         """A block that was asked back and is still pending at the end has its exact size there."""
         for segment in self._final:
             for block in segment.blocks:
-                if block.state == PENDING_FREE and block.address in live and block.address not in allocated:
-                    live[block.address].size = block.size
+                if block.state == PENDING_FREE and block.address in live:
+                    at = bisect_right(self._alloc_addresses, block.address) - 1
+                    if at < 0 or self._alloc_addresses[at] != block.address:
+                        live[block.address].size = block.size
 
     def _first_allocs(self) -> None:
         """The addresses that the trace allocates, sorted, with where it first does."""
-        positions = self._timeline.positions(Kind.ALLOC)
-        addresses, first = np.unique(self._timeline.address[positions], return_index=True)
+        addresses, first = self._timeline.first_of_each_address(Kind.ALLOC)
         self._alloc_addresses: list[int] = addresses.tolist()
-        self._alloc_first: list[int] = positions[first].tolist()
+        self._alloc_first: list[int] = first.tolist()
 
     def _segment(self, piece: Ground, members: list[_Live], result: Start) -> SegmentState:
         segment = SegmentState(
