@@ -77,7 +77,8 @@ def _none(why: str) -> Steps:
 
 @dataclass(frozen=True, eq=False)
 class _Requests:
-    """The ALLOC events: positions and phases; `training` are the indices of those in forward, backward, optimizer."""
+    """The ALLOC events: positions and phases; `training` are the indices of those in forward, backward, optimizer, or
+    where no forward and no backward is known, of all that are not in another phase."""
 
     positions: Ints
     phase: NDArray[np.int8]
@@ -87,7 +88,9 @@ class _Requests:
     def of(cls, timeline: Timeline, event_phase: NDArray[np.int8]) -> _Requests:
         positions = timeline.positions(Kind.ALLOC)
         phase = event_phase[positions]
-        return cls(positions, phase, np.flatnonzero(np.isin(phase, _TRAINING)))
+        known = bool(np.isin(phase, _TRAINING[:2]).any())
+        trains = np.isin(phase, _TRAINING) if known else ~np.isin(phase, _OTHER)
+        return cls(positions, phase, np.flatnonzero(trains))
 
     @property
     def speaks(self) -> bool:
@@ -129,7 +132,7 @@ class _Requests:
         sizes = np.diff(np.searchsorted(self.training, bounds))
         ended = np.searchsorted(ends, bounds[1:], side="left") > np.searchsorted(ends, begins, side="left")
         begun = np.ones(len(begins), bool)
-        begun[0] = self.phase[self.training[0]] == _FORWARD
+        begun[0] = self.phase[self.training[0]] in (_FORWARD, NUMBER[Phase.UNKNOWN])
         whole = ended & begun
         if not whole.any():
             both = [
@@ -169,7 +172,7 @@ def _optimizer_ends(
     ends = np.searchsorted(requests.positions, after) - 1
     ends = np.unique(ends[ends >= 0])
     # Of ends without training work between them the last one stands.
-    work = np.flatnonzero(np.isin(requests.phase, _TRAINING[:2]))
+    work = requests.training[requests.phase[requests.training] != _OPTIMIZER]
     between = np.searchsorted(work, ends, side="right")
     if len(work) and len(ends):
         last = np.append(between[1:] != between[:-1], True)
