@@ -68,7 +68,8 @@ def record(script: list[Step], settings: AllocatorSettings = PLAIN, capacity: in
 def requests_of(recorder: Recorder, last: int | None = None) -> tuple[Requests, AllocatorSettings]:
     snapshot = recorder.snapshot(last)
     device, settings = snapshot.devices[0], allocator_settings(snapshot)
-    return Requests(device.timeline, start_state(device.segments, device.timeline, settings)), settings
+    start = start_state(device.segments, device.timeline, settings)
+    return Requests(device.timeline, start, device.segments), settings
 
 
 def direct(
@@ -259,3 +260,12 @@ def test_moments_of_emptying_are_taken_from_the_caller():
         1,
         300 * MIB,
     )
+
+
+def test_private_pools_do_not_share():
+    """30 MiB of the default pool are free when a graph's pool asks for 30: another segment, in every trial."""
+    recorder = record([("take", 0, 30 * MIB), ("free", 0, 0)])
+    recorder.malloc(30 * MIB, pool=(0, 1))
+    for settings in (PLAIN, OTHERS["max split"]):
+        assert play(recorder, settings).peak_reserved_bytes == 60 * MIB
+    assert found(recorder).reproduced

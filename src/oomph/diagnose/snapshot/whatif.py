@@ -45,7 +45,7 @@ def what_if(
     timeline = device.timeline
     if start is None:
         start = start_state(device.segments, timeline, settings)
-    requests = Requests(timeline, start)
+    requests = Requests(timeline, start, device.segments)
     todo = plans(asked, settings, _largest(requests, settings), boundaries)
     if not len(timeline):
         return WhatIf(
@@ -119,6 +119,8 @@ def _run(
 
 def _trial(plan: Plan, requests: Requests, outcome: Outcome, caveats: Sequence[str]) -> Trial:
     said = [*plan.caveats, *caveats]
+    if outcome.problems and plan.setting:
+        said.append(f"{_plural(outcome.problems, 'event')} made no sense to the simulation.")
     if plan.setting and plan.settings.expandable_segments and requests.like_windows:
         said.append("Segments lie as on Windows or WSL, where PyTorch may not have expandable segments.")
     return Trial(
@@ -139,10 +141,10 @@ def _common(requests: Requests, settings: AllocatorSettings, base: Baseline) -> 
     """What weakens every trial of this trace."""
     found = []
     if not base.reproduced:
-        found.append(
-            "The simulation of the job's own settings does not give what the trace shows "
-            f"({base.agree} events of the driver agree before the first that differs)."
-        )
+        why = f"{_plural(base.agree or 0, 'event')} of the driver agree before the first that differs"
+        if base.outcome.problems:
+            why = f"{_plural(base.outcome.problems, 'event')} made no sense to it"
+        found.append(f"The simulation of the job's own settings does not give what the trace shows ({why}).")
     timeline = requests.timeline
     if len(np.unique(timeline.stream[timeline.positions(Kind.ALLOC)])) > 1:
         found.append("Several streams: when their work was done is taken from the trace.")
@@ -152,6 +154,11 @@ def _common(requests: Requests, settings: AllocatorSettings, base: Baseline) -> 
     if settings.garbage_collection_threshold:
         found.append("garbage_collection_threshold works below a limit, which no snapshot holds.")
     return found
+
+
+def _plural(count: int, noun: str) -> str:
+    """A number with its noun: 1 event, 2 events."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _share(requests: Requests, base: Baseline) -> list[str]:

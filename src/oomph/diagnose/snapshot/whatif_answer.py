@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oomph.diagnose.snapshot.model import Trial
+from oomph.diagnose.snapshot.moments import fatal_oom
 from oomph.diagnose.snapshot.whatif_plans import Plan
 from oomph.memory.replay.trial import Outcome
 from oomph.memory.replay.trial_requests import Requests
@@ -34,14 +35,14 @@ def answer(requests: Requests, base: Baseline, tries: Sequence[Try]) -> tuple[Tr
     """The trial to try first (None when none helps), and the answer in one to three sentences."""
     own = base.outcome
     settable = sorted(
-        (each for each in tries if each.plan.rank is not None),
+        (each for each in tries if each.plan.rank is not None and each.outcome.problems <= own.problems),
         key=lambda each: (_doubtful(requests, each), each.plan.rank),
     )
     if own.served_at is not None:
         return None, _served_already(base, own.served_at)
     target = own.fails_at
     if target is None and own.survived:
-        target = own.survived[-1]
+        target = fatal_oom(requests.timeline)
     if target is None:
         return _smaller(requests, base, settable, tries)
     return _for_failure(requests, base, target, settable, tries)
@@ -89,6 +90,9 @@ def _for_failure(
         )
     helping = [each for each in settable if _serves(each.outcome, target, recorded)]
     if not helping:
+        for each in settable:
+            if each.outcome.served_at is not None and each.outcome.served_at < target:
+                return None, _earlier(each, target)
         if not settable:
             return None, f"No setting was tried for {failed}." + _larger(tries, target, recorded)
         names = ", ".join(each.plan.setting for each in settable)
@@ -109,6 +113,15 @@ def _for_failure(
     if not base.reproduced:
         says += " But the simulation does not give what the trace shows, so this is a guess."
     return best.trial, says
+
+
+def _earlier(each: Try, target: int) -> str:
+    """The job survived a failure that another setting prevents: its way from there on is not known."""
+    return (
+        f"{each.plan.setting} would have served the request that failed at event {each.outcome.served_at:,}, which the "
+        "job survived. What it would have asked for then is not in the trace, so nothing tells about the request that "
+        f"failed at event {target:,}."
+    )
 
 
 def _serves(outcome: Outcome, target: int, recorded: bool) -> bool:

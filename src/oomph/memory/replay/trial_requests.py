@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oomph.memory.allocator.layout import SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.allocator.sizes import round_size
 from oomph.memory.replay.pressure import Release, releases
@@ -34,9 +36,10 @@ class Requests:
 
     `codes`, `addresses` (the recorded address names the block), `streams`, `positions` (of the event) have one entry
     per step; `pools` too, or it is None where everything is in the default pool. Sizes depend on rounding: `sizes`.
+    `final` are the segments at the end: they tell private pools where events do not name any.
     """
 
-    def __init__(self, timeline: Timeline, start: Start) -> None:
+    def __init__(self, timeline: Timeline, start: Start, final: Sequence[SegmentState] = ()) -> None:
         self.timeline = timeline
         self.start = start
         self.ascending = ascending(timeline)
@@ -49,7 +52,7 @@ class Requests:
         self.positions: list[int] = kept.tolist()
         self._asked, self._which = np.unique(timeline.size_bytes[kept], return_inverse=True)
         self._sizes: dict[tuple[tuple[int, ...], int], list[int]] = {}
-        pools = PoolMap.needed(timeline, start.segments)
+        pools = PoolMap.needed(timeline, [*start.segments, *final])
         self.pools: list[tuple[int, int]] | None = None
         if pools is not None:
             steps = zip(self.codes, self.positions, self.addresses, strict=True)
