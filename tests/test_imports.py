@@ -34,7 +34,8 @@ def modules_after(code: str, tmp_path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["explain", "--help"], ["completion", "zsh"]]
+    "arguments",
+    [["--help"], ["--version"], ["explain", "--help"], ["snapshot", "--help"], ["completion", "zsh"]],
 )
 def test_help_imports_nothing_heavy(tmp_path, arguments):
     loaded = modules_after(f"from oomph.cli.main import cli; cli({arguments!r})", tmp_path)
@@ -49,7 +50,7 @@ def test_importing_the_package_imports_nothing_else_of_it(tmp_path):
 
 
 def test_the_library_does_not_import_the_command_line(tmp_path):
-    loaded = modules_after("import oomph; oomph.explain", tmp_path)
+    loaded = modules_after("import oomph; oomph.explain; oomph.snapshot", tmp_path)
     assert "oomph.api" in loaded
     assert {name for name in loaded if name.startswith("oomph.cli")} == set()
     assert sorted(loaded & {"click", "torch", "numpy", "rich"}) == []

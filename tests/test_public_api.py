@@ -9,7 +9,7 @@ import oomph
 from oomph.errors import InputError, OomphError, UsageError
 
 #: What users may import from `oomph`. A name that is added or dropped here is a line in CHANGELOG.md.
-PUBLIC = {"Diagnosis", "OomphError", "__version__", "explain"}
+PUBLIC = {"Diagnosis", "OomphError", "SnapshotReport", "__version__", "explain", "snapshot"}
 
 
 def test_the_public_names():
@@ -41,6 +41,31 @@ def test_explain_is_typed():
     assert next(iter(parameters)) == "paths"
     assert all(parameter.annotation is not inspect.Parameter.empty for parameter in parameters.values())
     assert get_type_hints(oomph.explain)["return"] is Diagnosis
+
+
+def test_snapshot_says_what_a_file_says(tmp_path):
+    import pickle
+
+    from oomph.diagnose.snapshot.model import SnapshotReport
+    from oomph.units import MIB
+    from tests.cli.test_snapshot import job
+
+    path = tmp_path / "oom.pickle"
+    path.write_bytes(pickle.dumps(job()))
+    report = oomph.snapshot(path)
+    assert isinstance(report, SnapshotReport)
+    device = report.devices[report.shown]
+    assert device.failure is not None
+    assert device.failure.request_bytes == 64 * MIB
+    assert report.exit_code == 1
+    other = oomph.snapshot(str(path), at="3", capacity_bytes=1 << 30, what_if=["all"], ignore=["OOM"])
+    assert other.devices[0].moment.position == 3
+    assert other.findings == ()
+    assert other.devices[0].what_if is not None
+    with pytest.raises(InputError, match="nothing"):
+        oomph.snapshot(tmp_path / "nothing.pickle")
+    with pytest.raises(UsageError, match="--device 3"):
+        oomph.snapshot(path, device=3)
 
 
 @pytest.mark.parametrize("error", [InputError, UsageError])

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Diagnosis", "OomphError", "__version__", "explain"]
+__all__ = ["Diagnosis", "OomphError", "SnapshotReport", "__version__", "explain", "snapshot"]
 
 if TYPE_CHECKING:
-    from oomph.api import explain
+    from oomph.api import explain, snapshot
     from oomph.diagnose.model import Diagnosis
+    from oomph.diagnose.snapshot.model import SnapshotReport
     from oomph.errors import OomphError
 
 _LAZY = {
     "explain": "oomph.api",
+    "snapshot": "oomph.api",
     "Diagnosis": "oomph.diagnose.model",
+    "SnapshotReport": "oomph.diagnose.snapshot.model",
     "OomphError": "oomph.errors",
 }
 

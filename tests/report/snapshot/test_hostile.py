@@ -7,7 +7,9 @@ import json
 
 import pytest
 
-from oomph.diagnose.model import RuledOut
+from oomph.diagnose.model import Certainty, RuledOut
+from oomph.diagnose.snapshot.model import Growth, Leak, Pin, Retry
+from oomph.memory.categories import Category
 from oomph.memory.stacks import Frame
 from oomph.report.options import ReportOptions
 from oomph.report.snapshot.json import render_json
@@ -34,12 +36,12 @@ def with_text_everywhere(text: str):
     assert base.failure is not None
     assert base.what_if is not None
     assert base.steps is not None
-    pin = fakes.Pin(512, 1024, frames, frame, fakes.Category.UNKNOWN)
+    pin = Pin(512, 1024, frames, frame, Category.UNKNOWN)
     failure = dataclasses.replace(
         base.failure, says=text, frames=frames, pins=(pin,), ruled_out=(RuledOut("full", text),)
     )
-    leak = fakes.Leak(frames, frame, fakes.Category.UNKNOWN, 512, 1.0, 4, 2048, 0, fakes.Certainty.LIKELY)
-    retry = fakes.Retry(1, 2, 3, 4, 5, None, fakes.Certainty.POSSIBLE, text, frames)
+    leak = Leak(frames, frame, Category.UNKNOWN, 512, 1.0, 4, 2048, 0, Certainty.LIKELY)
+    retry = Retry(1, 2, 3, 4, 5, None, Certainty.POSSIBLE, text, frames)
     trial = dataclasses.replace(fakes.TRIALS[0], caveat=text, change=text)
     device = dataclasses.replace(
         base,
@@ -48,7 +50,7 @@ def with_text_everywhere(text: str):
         steps=dataclasses.replace(base.steps, why=text),
         failure=failure,
         retries=(retry,),
-        growth=fakes.Growth(text, 4, (leak,), 512),
+        growth=Growth(text, 4, (leak,), 512),
         what_if=dataclasses.replace(
             base.what_if, says=text, capacity_how=text, trials=(trial,), worth_trying=trial
         ),
@@ -113,5 +115,5 @@ def test_plain_report_options_are_enough():
 
 def test_a_frame_of_thousands_of_characters_is_cut():
     frame = Frame("f" * 10_000, "/workspace/" + "x" * 10_000 + ".py", 1)
-    holder = fakes.holder(2**30, 1, fakes.Category.UNKNOWN, (frame,), place=frame)
+    holder = fakes.holder(2**30, 1, Category.UNKNOWN, (frame,), place=frame)
     assert len(render_text(fakes.with_device(holders=(holder,), failure=None), SnapshotOptions())) < 8000

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from oomph.memory.categories import Category
 from oomph.report.snapshot.markdown import render_markdown
 from oomph.report.snapshot.options import SnapshotOptions
 from tests.report.golden import assert_golden
@@ -23,7 +24,7 @@ def test_tables_are_folded_and_every_fold_ends():
 
 def test_a_snapshot_cannot_draw():
     frame = dataclasses.replace(fakes.BLOCK, function="</details><script>|`@alice", file="x|y`.py")
-    holder = fakes.holder(2**30, 1, fakes.Category.UNKNOWN, (frame,), place=frame)
+    holder = fakes.holder(2**30, 1, Category.UNKNOWN, (frame,), place=frame)
     text = render_markdown(fakes.with_device(holders=(holder,), failure=None), SnapshotOptions())
     assert "<script>" not in text
     assert "@alice" not in text

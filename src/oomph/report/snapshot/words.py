@@ -165,7 +165,12 @@ def trial_fails(trial: Trial, what_if: WhatIf) -> str:
 def read_words(report: SnapshotReport) -> str:
     """What was read: file, events, devices, format."""
     used = [one for one in report.devices if is_used(one)]
-    size = f", {report.size_bytes / 10**6:,.1f} MB" if report.size_bytes else ""
+    size = (
+        f"{report.size_bytes / 10**6:,.1f} MB"
+        if report.size_bytes >= 10**5
+        else f"{report.size_bytes:,} bytes"
+    )
+    size = f", {size}" if report.size_bytes else ""
     events = plural(sum(one.events for one in report.devices), "event")
     return (
         f"Read {flat(report.source)}{size}: {events} on {plural(len(used), 'device')}; "
