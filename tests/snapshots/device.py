@@ -74,7 +74,8 @@ class Device:
     """Requests and frees; `events` are what `_record_memory_history` keeps of them.
 
     `phase` and `step` are what the script is doing; they are noted for every event in `phases` and `steps`, and with
-    them what was allocated (bytes).
+    them what was allocated (bytes). `made` has the block of each allocation, by the event's position;
+    `retries` are the positions at which a request that was then served made PyTorch give cached memory back.
     """
 
     def __init__(self, options: Options, clock: Clock | None = None) -> None:
@@ -91,6 +92,7 @@ class Device:
         self.steps: list[int | None] = []
         self.allocated: list[int] = []
         self.alive: dict[int, Tensor] = {}
+        self.made: dict[int, Tensor] = {}
         self.waiting: list[tuple[Tensor, Any]] = []
         self.failures: list[Failed] = []
         self.retries: list[int] = []
@@ -116,7 +118,7 @@ class Device:
     ) -> Tensor:
         """A block. Raises OutOfMemory."""
         context = self.stacks.of(site)
-        retries, first = self.allocator.num_alloc_retries, len(self.events)
+        first = len(self.events)
         try:
             address = self.allocator.malloc(size, stream, pool)
         except DeviceOutOfMemory as error:
@@ -125,14 +127,16 @@ class Device:
             self.failures.append(failed)
             raise OutOfMemory(failed) from None
         self._segment_events(context, pool)
-        if self.allocator.num_alloc_retries > retries:
-            self.retries.append(next(i for i in range(first, len(self.events)) if self._shrinks(i)))
+        released = next((place for place in range(first, len(self.events)) if self._shrinks(place)), None)
+        if released is not None:
+            self.retries.append(released)
         self._write("alloc", address, size, stream, context, pool)
         block = self.allocator.active[address]
         tensor = Tensor(
             address, size, block.size, stream, pool, category, self.phase, self.step, site, context
         )
         self.alive[address] = tensor
+        self.made[len(self.events) - 1] = tensor
         return tensor
 
     def _shrinks(self, position: int) -> bool:
@@ -194,6 +198,16 @@ class Device:
                 peaks[step] = max(peaks.get(step, 0), bytes_)
         return [peaks[step] for step in sorted(peaks)]
 
+    def alive_at(self, position: int) -> dict[int, Tensor]:
+        """The blocks in use after that event, by the address that the file has."""
+        result: dict[int, Tensor] = {}
+        for place, event in enumerate(self.events[: position + 1]):
+            if event["action"] == "alloc":
+                result[event["addr"]] = self.made[place]
+            elif event["action"] == "free_requested":
+                del result[event["addr"]]
+        return result
+
     def alive_by_category(self) -> dict[str, int]:
         """Block bytes in use by category."""
         result: dict[str, int] = {}
@@ -248,7 +262,7 @@ class Device:
         self.allocated.append(self.allocator.allocated_bytes)
 
     def _failed(self, error: DeviceOutOfMemory, site: Site, stream: int, pool: tuple[int, int]) -> Failed:
-        rounded = round_size(error.requested_bytes)
+        rounded = round_size(error.requested_bytes, self.settings.roundup_power2_divisions)
         small = rounded <= SMALL_BYTES
         own, others = [], []
         beside: set[int] = set()

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from oomph.units import MIB
 from tests.snapshots import sites
-from tests.snapshots.device import Device, OutOfMemory, Tensor
+from tests.snapshots.device import Device, Tensor
 from tests.snapshots.frames import Line, Site
 from tests.snapshots.written import annotate
 
@@ -31,7 +30,8 @@ SCRATCH = ((45, 2, "cat"), (53, 4, "gelu"))
 @dataclass
 class Spec:
     """The job's shape. `tokens` of step i is `tokens_at(i)`; `vocabulary` 0: no head. `keep` is called at the end of
-    each step and may allocate what stays; from step `keep_from` on, one tensor of each of `keep_lines` outlives its step. `communication_bytes`: DDP's buckets. `eval_every` 0: never."""
+    each step and may allocate what stays; from step `keep_from` on, one tensor of each of `keep_lines` outlives its
+    step. `communication_bytes`: DDP's buckets. `eval_every` 0: never."""
 
     layers: int = 4
     hidden: int = 1024
@@ -214,22 +214,3 @@ class Job:
         for gradient in self.gradients:
             self.device.free(gradient, sites.script(70))
         self.gradients.clear()
-
-
-def dies(device: Device, spec: Spec, steps: int) -> tuple[Job, OutOfMemory | None]:
-    """Runs until the end or until there is no memory."""
-    job = Job(device, spec)
-    try:
-        job.run(steps)
-    except OutOfMemory as error:
-        return job, error
-    return job, None
-
-
-def activation_bytes(spec: Spec, tokens: int) -> int:
-    """What one forward keeps for backward, as requested (no head)."""
-    return spec.layers * sum(factor for _, factor, _ in SAVED) * tokens * spec.hidden * 2
-
-
-def in_mib(size: float) -> int:
-    return int(size * MIB)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+
 import pytest
 
 from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.build import report_of
 from oomph.diagnose.snapshot.model import Failure, Verdict
+from oomph.evidence.snapshot import from_bytes
 from oomph.units import MIB
 from tests.snapshots import sites
 from tests.snapshots.answers import answer, failure_of
 from tests.snapshots.every import ELSEWHERE, FRAGMENTED, FULL
 from tests.snapshots.frames import STYLES, Line
-from tests.snapshots.scenarios import elsewhere, fragmentation, full, training
+from tests.snapshots.scenarios import elsewhere, fragmentation, full, natural, training
 from tests.snapshots.truth import Failed
 from tests.snapshots.written import ERAS, Made
 
@@ -206,3 +211,39 @@ def test_a_ring_keeps_the_verdict(last: int):
         assert failure.position == failed.position - lost
         assert failure.cached_own_bytes == failed.cached_own_bytes
         assert failure.allocated_bytes == failed.allocated_bytes
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_jobs_of_random_shapes_on_cards_that_are_too_small(first: int):
+    """Whatever the job and its settings: numbers and retries are right, and where sums decide the verdict, it is
+    theirs."""
+    for seed in range(first, first + 20):
+        made = natural.job(seed)
+        if made is None:
+            continue
+        failed = made.truth.failed
+        assert failed is not None
+        device = answer(made).devices[0]
+        failure = device.failure
+        assert failure is not None
+        check_numbers(failure, failed)
+        assert [retry.position for retry in device.retries] == made.truth.retries
+        if made.truth.verdict is not None:
+            assert failure.verdict == made.truth.verdict, (seed, failure.says)
+        else:
+            assert failure.verdict is not Verdict.FULL, (seed, failure.says)
+
+
+@pytest.mark.parametrize("make", [full.cached, fragmentation.tails, training.dies_and_unwinds])
+def test_segments_alone_name_no_failure(make: Callable[[int], Made]):
+    """A snapshot without history: what is in use is known, why and when is not."""
+    made = make(3)
+    content = made.content("2.10")
+    for traces in ([], [[]]):
+        snapshot = from_bytes(pickle.dumps({**content, "device_traces": traces}), "segments.pickle")
+        device = report_of(snapshot).devices[0]
+        assert device.failure is None
+        assert device.events == 0
+        assert device.ledger.allocated_bytes == made.device.allocator.allocated_bytes
+        assert device.growth is None
+        assert device.retries == ()
