@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from oomph import __version__
 from oomph.report.exports import export
 from oomph.units import MIB
+from tests.evidence.snapshot.build import BASE, block, segment
 from tests.report.exports import story
 
 #: Written from speedscope's src/lib/file-format-spec.ts (0.6.0 and later): what of it a sampled profile uses.
@@ -120,15 +122,15 @@ def test_frames_of_the_recorder_and_lines_of_c_are_left_out(tmp_path):
         {"name": "torch::CapturedTraceback::gather(bool, bool, bool)", "filename": "??", "line": 0},
         {"name": "at::empty", "filename": "empty.cpp", "line": 0},
     ]
-    blocks = [story.block(story.BASE, 20 * MIB, frames=recorder)]
-    content = {"segments": [story.segment(blocks=blocks)], "device_traces": [[]]}
+    blocks = [block(BASE, 20 * MIB, frames=recorder)]
+    content: dict[str, Any] = {"segments": [segment(blocks=blocks)], "device_traces": [[]]}
     found = exported(tmp_path, story.analysis(**content))
     assert found["shared"]["frames"] == [{"name": "at::empty", "file": "empty.cpp"}]
 
 
 def test_blocks_without_a_stack_are_shown(tmp_path):
-    blocks = [story.block(story.BASE, 20 * MIB)]
-    found = exported(tmp_path, story.analysis(segments=[story.segment(blocks=blocks)], device_traces=[[]]))
+    blocks = [block(BASE, 20 * MIB)]
+    found = exported(tmp_path, story.analysis(segments=[segment(blocks=blocks)], device_traces=[[]]))
     assert stacks(found) == {("(no stack was recorded)",): 20 * MIB}
 
 
