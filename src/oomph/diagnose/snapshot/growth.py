@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,10 +56,13 @@ def growth_of(analysis: Analysis, available_bytes: int | None) -> Growth:
     peaks = _peaks(analysis, marks)
     first_bytes = _first_step(analysis, rows, born_in, leaks)
     per_step = sum(leak.bytes_per_step for leak in leaks)
-    fails = _fails_at(peaks, per_step, available_bytes)
-    longest, usual = _longest(peaks, per_step)
-    return Growth(
-        says=_says(leaks, per_step, fails, steps, longest, peaks, usual, first_bytes),
+    if fatal is not None and leaks:
+        fails = len(firsts) - 1
+    else:
+        fails = _fails_at(peaks, per_step, available_bytes)
+    longest, usual = _longest(peaks, leaks)
+    found = Growth(
+        says="",
         steps=steps,
         leaks=leaks,
         bytes_per_step=per_step,
@@ -70,6 +73,7 @@ def growth_of(analysis: Analysis, available_bytes: int | None) -> Growth:
         longest_peak_bytes=int(peaks[longest]) if longest is not None else None,
         usual_peak_bytes=usual,
     )
+    return replace(found, says=_says(found, failed=fatal is not None))
 
 
 def _survivors(analysis: Analysis, marks: _Marks) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
@@ -85,7 +89,7 @@ def _leaks(
 ) -> tuple[Leak, ...]:
     """Stacks that leave blocks behind in step after step, up to `last`, the last step that can be judged."""
     found = []
-    stacks = analysis.block_stack[rows]
+    stacks = _same(analysis, rows)
     for stack in np.unique(stacks).tolist():
         mine = stacks == stack
         in_steps = born_in[mine]
@@ -96,15 +100,21 @@ def _leaks(
         since = int(which[0])
         if len(which) < MIN_STEPS or len(which) < MIN_SHARE * (last - since + 1) or int(which[-1]) < last - 1:
             continue
-        found.append(_leak(analysis, rows[mine], in_steps, stack, which, last - since + 1))
+        found.append(_leak(analysis, rows[mine], in_steps, which, last - since + 1))
     return tuple(sorted(found, key=lambda leak: -leak.bytes_per_step))
+
+
+def _same(analysis: Analysis, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """A number for each row, the same for blocks that are taken for the same thing: by their stack, and where none
+    was recorded by their size (as negative numbers)."""
+    stacks = analysis.block_stack[rows].astype(np.int64)
+    return np.where(stacks >= 0, stacks, -1 - analysis.lifetimes.requested_bytes[rows])
 
 
 def _leak(
     analysis: Analysis,
     rows: NDArray[np.intp],
     in_steps: NDArray[np.int64],
-    stack: int,
     which: NDArray[np.int64],
     spanned: int,
 ) -> Leak:
@@ -115,6 +125,7 @@ def _leak(
     bytes_per_step = int(per_step.sum()) // spanned
     category = analysis.block_category[rows]
     numbers, counts = np.unique(category, return_counts=True)
+    stack = int(analysis.block_stack[rows[0]])
     frames = analysis.frames(stack)
     steady = len(which) == spanned and stack >= 0
     sure = steady and len(which) >= MIN_STEPS + 2 and bytes_per_step >= SMALL_BYTES
@@ -154,46 +165,44 @@ def _fails_at(peaks: NDArray[np.int64], per_step: int, available: int | None) ->
     return last + max(1, -(-room // per_step)) if room > 0 else last + 1
 
 
-def _longest(peaks: NDArray[np.int64], per_step: int) -> tuple[int | None, int | None]:
+def _longest(peaks: NDArray[np.int64], leaks: tuple[Leak, ...]) -> tuple[int | None, int | None]:
     """The step with the highest peak, where it stands out after growth is taken away; and the usual peak."""
-    level = peaks - np.arange(len(peaks)) * per_step
+    steps, level = np.arange(len(peaks)), peaks.copy()
+    for leak in leaks:
+        level -= np.maximum(0, steps - leak.first_step) * leak.bytes_per_step
     usual = int(np.median(level))
     top = int(np.argmax(level))
     return (top if level[top] > LONGER * usual else None), usual
 
 
-def _says(
-    leaks: tuple[Leak, ...],
-    per_step: int,
-    fails: int | None,
-    steps: int,
-    longest: int | None,
-    peaks: NDArray[np.int64],
-    usual: int | None,
-    first_bytes: int,
-) -> str:
+def _says(growth: Growth, *, failed: bool) -> str:
     parts = []
-    if leaks:
-        where = leaks[0].place
+    if growth.leaks:
+        where = growth.leaks[0].place
         name = f", most of it from {where.function} ({where.file}:{where.line})" if where is not None else ""
         parts.append(
-            f"Memory grows by {format_bytes(per_step)} per step{name}: blocks that were allocated in one step "
-            "after another and never freed."
+            f"Memory grows by {format_bytes(growth.bytes_per_step)} per step{name}: blocks that were allocated in one "
+            "step after another and never freed."
         )
-        if fails is not None:
-            parts.append(f"At this rate step {fails} of the trace will not fit.")
+        if growth.fails_at_step is not None:
+            parts.append(
+                f"Step {growth.fails_at_step} of the trace did not fit."
+                if failed
+                else f"At this rate step {growth.fails_at_step} of the trace will not fit."
+            )
     else:
-        parts.append(f"Nothing grows over the {steps} steps of the trace.")
-    if longest is not None and usual is not None:
-        which = "The first step" if longest == 0 else f"Step {longest}"
-        reason = "warm-up or a longer batch" if longest == 0 else "a longer batch"
+        parts.append(f"Nothing grows over the {growth.steps} steps of the trace.")
+    if growth.longest_step is not None:
+        first = growth.longest_step == 0
+        which = "The first step" if first else f"Step {growth.longest_step}"
         parts.append(
-            f"{which} has a peak of {format_bytes(int(peaks[longest]))} where {format_bytes(usual)} is usual: "
-            f"{reason}, not growth."
+            f"{which} has a peak of {format_bytes(growth.longest_peak_bytes or 0)} where "
+            f"{format_bytes(growth.usual_peak_bytes or 0)} is usual: "
+            f"{'warm-up or a longer batch' if first else 'a longer batch'}, not growth."
         )
-    if first_bytes and not leaks:
+    if growth.first_step_bytes and not growth.leaks:
         parts.append(
-            f"The first step left {format_bytes(first_bytes)} for good (optimizer state, workspaces); later "
+            f"The first step left {format_bytes(growth.first_step_bytes)} for good (optimizer state, workspaces); later "
             "steps did not."
         )
     return " ".join(parts)
