@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from oomph.diagnose.snapshot import whatif_answer
 from oomph.diagnose.snapshot.model import Trial, WhatIf
 from oomph.diagnose.snapshot.whatif import what_if
 from oomph.errors import UsageError
 from oomph.evidence.snapshot import allocator_settings
 from oomph.memory.allocator.errors import SettingsError
 from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.memory.replay import start_state
+from oomph.memory.replay.trial_requests import Requests
+from oomph.memory.replay.whatif import baseline
 from oomph.units import GIB, MIB
 from tests.memory.replay.recorder import Recorder
 
@@ -278,6 +284,19 @@ def test_a_smaller_card():
     assert answer.worth_trying == named(answer, "expandable_segments:True")
     assert answer.says.startswith(
         "expandable_segments:True serves the request of 400.00 MiB that fails at event"
+    )
+
+
+def test_a_simulation_that_fails_where_the_job_went_on_tells_nothing():
+    snapshot = pinned(MIB, 1100 * MIB).snapshot()
+    device, settings = snapshot.devices[0], allocator_settings(snapshot)
+    requests = Requests(device.timeline, start_state(device.segments, device.timeline, settings))
+    base = baseline(requests, settings)
+    odd = replace(base, reproduced=False, outcome=replace(base.outcome, fails_at=1))
+    worth, says = whatif_answer.answer(requests, odd, [])
+    assert worth is None
+    assert says.endswith(
+        "at event 1, where the trace goes on, so it cannot tell what others would have done."
     )
 
 

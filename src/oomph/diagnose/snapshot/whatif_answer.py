@@ -10,7 +10,7 @@ from oomph.diagnose.snapshot.moments import fatal_oom
 from oomph.diagnose.snapshot.whatif_plans import Plan
 from oomph.memory.replay.trial import Outcome
 from oomph.memory.replay.trial_requests import Requests
-from oomph.memory.replay.whatif import Baseline
+from oomph.memory.replay.whatif import GIVEN, Baseline
 from oomph.units import GIB, format_bytes
 
 #: Where nothing failed, a setting is worth trying if it lowers the peak of reserved memory by at least a tenth (gaps
@@ -43,6 +43,11 @@ def answer(requests: Requests, base: Baseline, tries: Sequence[Try]) -> tuple[Tr
     target = own.fails_at
     if target is None and own.survived:
         target = fatal_oom(requests.timeline)
+    if own.fails_at is not None and own.fails_at not in requests.failures and base.how != GIVEN:
+        return None, (
+            f"In the simulation the job's own settings find no memory at event {own.fails_at:,}, where the trace goes "
+            "on, so it cannot tell what others would have done."
+        )
     if target is None:
         return _smaller(requests, base, settable, tries)
     return _for_failure(requests, base, target, settable, tries)
@@ -54,7 +59,7 @@ def _doubtful(requests: Requests, each: Try) -> bool:
 
 
 def _served_already(base: Baseline, position: int) -> str:
-    if base.how == "given":
+    if base.how == GIVEN:
         return (
             f"With {_size(base.capacity_bytes)} the request that failed at event {position:,} is served without any "
             f"change; what the job would have asked for after it is not in the trace."

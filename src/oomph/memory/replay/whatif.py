@@ -16,7 +16,8 @@ from oomph.memory.replay.trial import Outcome, Setup, run_trial, same_events
 from oomph.memory.replay.trial_requests import Requests
 from oomph.units import format_bytes
 
-#: What a capacity is called that nobody knows.
+#: How a capacity is known that the caller gave, and why there is none.
+GIVEN = "given"
 UNKNOWN_HOW = "the trace shows no request for which memory ran out"
 
 
@@ -65,7 +66,7 @@ def baseline(requests: Requests, settings: AllocatorSettings, given_bytes: int |
     real = _from_trace(requests, settings)
     if given_bytes is None:
         return real
-    guess = _Guess(given_bytes, "given")
+    guess = _Guess(given_bytes, GIVEN)
     if not real.reproduced:
         return _play(requests, settings, guess, given_bytes)
     played = _play(requests, settings, guess, real.real_capacity_bytes)
