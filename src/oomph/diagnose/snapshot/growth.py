@@ -56,10 +56,8 @@ def growth_of(analysis: Analysis, available_bytes: int | None) -> Growth:
     peaks = _peaks(analysis, marks)
     first_bytes = _first_step(analysis, rows, born_in, leaks)
     per_step = sum(leak.bytes_per_step for leak in leaks)
-    if fatal is not None and leaks:
-        fails = len(firsts) - 1
-    else:
-        fails = _fails_at(peaks, per_step, available_bytes)
+    failed = fatal is not None and bool(leaks)
+    fails = steps - 1 if failed else _fails_at(peaks, per_step, available_bytes)
     longest, usual = _longest(peaks, leaks)
     found = Growth(
         says="",
@@ -181,8 +179,8 @@ def _says(growth: Growth, *, failed: bool) -> str:
         where = growth.leaks[0].place
         name = f", most of it from {where.function} ({where.file}:{where.line})" if where is not None else ""
         parts.append(
-            f"Memory grows by {format_bytes(growth.bytes_per_step)} per step{name}: blocks that were allocated in one "
-            "step after another and never freed."
+            f"Memory grows by {format_bytes(growth.bytes_per_step)} per step{name}: blocks that were allocated "
+            "in one step after another and never freed."
         )
         if growth.fails_at_step is not None:
             parts.append(
@@ -202,7 +200,7 @@ def _says(growth: Growth, *, failed: bool) -> str:
         )
     if growth.first_step_bytes and not growth.leaks:
         parts.append(
-            f"The first step left {format_bytes(growth.first_step_bytes)} for good (optimizer state, workspaces); later "
-            "steps did not."
+            f"The first step left {format_bytes(growth.first_step_bytes)} for good (optimizer state, "
+            "workspaces); later steps did not."
         )
     return " ".join(parts)
