@@ -86,8 +86,8 @@ def compiled_source(folder: Path) -> Path:
 
     copy = folder / "src"
     shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in hatch_build.compiled(ROOT):
-        shutil.copy2(path, copy / hatch_build.PACKAGE)
+    for place, path in hatch_build.compiled(ROOT).items():
+        shutil.copy2(path, copy / place)
     return copy
 
 
