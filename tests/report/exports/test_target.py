@@ -70,9 +70,14 @@ def test_folders_and_missing_folders_are_refused(tmp_path):
 def test_what_fails_leaves_the_old_file(tmp_path):
     target = tmp_path / "out.csv"
     target.write_text("old")
-    with pytest.raises(ZeroDivisionError), replacing(target) as stream:
-        stream.write(b"half")
-        raise ZeroDivisionError
+
+    def fails():
+        with replacing(target) as stream:
+            stream.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
