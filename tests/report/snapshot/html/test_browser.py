@@ -40,7 +40,7 @@ PIXEL = """([canvas, x, y]) => {
 def plot(opened):
     """The drawing's frame within its canvas: left, top, width, height, bytes that its height stands for."""
     return opened.page.evaluate(
-        "() => { const t = oomph.timeline; return [t.left, t.top, t.plotWidth, t.plotHeight, t.ceiling]; }"
+        "() => { const t = oomph.timeline; return [t.left, t.top, t.plotWidth, t.plotHeight, t.high]; }"
     )
 
 
@@ -167,6 +167,21 @@ def test_the_wheel_zooms_in_and_does_not_trap_the_page(open_page, tmp_path):
     opened.page.mouse.move(600, 500)
     opened.page.mouse.wheel(0, 300)
     until(opened, "scrollY > 0")
+
+
+def test_small_blocks_are_drawn_when_the_drawing_is_made_taller(opened):
+    # From 64 to 104 MiB over the whole height, after event 3: the block of 40 MiB alone.
+    opened.page.evaluate(f"oomph.timeline.showBytes({64 * MIB}, {104 * MIB})")
+    left, top, width, height, _ = plot(opened)
+    for part in (0.02, 0.5, 0.98):
+        tip = hover(opened, "timeline-over", left + width * 4.5 / 9, top + height * part)
+        assert tip.splitlines()[0].startswith("40.00 MiB ")
+    opened.page.keyboard.down("Shift")
+    opened.page.mouse.wheel(0, -100)
+    opened.page.keyboard.up("Shift")
+    until(opened, f"oomph.timeline.high - oomph.timeline.low < {40 * MIB}")
+    opened.page.click("#zoom-reset")
+    assert opened.page.evaluate("[oomph.timeline.low, oomph.timeline.high > 104 * 2 ** 20]") == [0, True]
 
 
 def test_keys_walk_through_the_timeline(opened):

@@ -44,6 +44,8 @@ function wire() {
   const on = (id, name, handler) => byId(id).addEventListener(name, handler);
   on("zoom-in", "click", () => timeline.zoom(0.5));
   on("zoom-out", "click", () => timeline.zoom(2));
+  on("taller", "click", () => timeline.zoomBytes(0.5));
+  on("flatter", "click", () => timeline.zoomBytes(2));
   on("zoom-reset", "click", () => { timeline.reset(); timeline.draw(); });
   on("by-time", "change", (event) => { timeline.measureBy(event.target.checked); timeline.draw(); });
   on("segments-in", "click", () => segments.zoom(2));

@@ -28,12 +28,18 @@ class TimelinePointing {
     return timeline.from + part * (timeline.to - timeline.from);
   }
 
+  bytes(y) {
+    const { timeline } = this;
+    const part = Math.min(1, Math.max(0, (timeline.top + timeline.plotHeight - y) / timeline.plotHeight));
+    return timeline.low + part * (timeline.high - timeline.low);
+  }
+
   move(event) {
     const [x, y] = this.place(event), { timeline } = this;
     if (this.start && Math.abs(x - this.start[0]) > 4) {
       this.dragging = true;
       tip.hide();
-      timeline.select(this.start[0], x);
+      timeline.select(this.start, [x, y], event.shiftKey);
       return;
     }
     const at = timeline.at(x, y);
@@ -56,6 +62,8 @@ class TimelinePointing {
     if (start && this.dragging) {
       const [from, to] = [this.along(start[0]), this.along(x)].sort((a, b) => a - b);
       timeline.point(null);
+      const [low, high] = [this.bytes(start[1]), this.bytes(y)].sort((a, b) => a - b);
+      if (event.shiftKey && high > low) timeline.showBytes(low, high);
       if (to > from) {
         timeline.show(from, to);
         timeline.zoom(1);
@@ -66,13 +74,16 @@ class TimelinePointing {
     if (at) tip.keep("timeline-kept", timeline.describe(...at));
   }
 
-  /** The wheel zooms where the pointer is; fully zoomed out, it scrolls the page as ever. */
+  /** The wheel zooms where the pointer is, with Shift in height; fully zoomed out, it scrolls the page as ever. */
   wheel(event) {
     const { timeline } = this, isOut = timeline.to - timeline.from >= timeline.end;
-    if (event.ctrlKey || (event.deltaY > 0 && isOut)) return;
+    if (event.ctrlKey || (event.deltaY > 0 && isOut && !event.shiftKey)) return;
     event.preventDefault();
     tip.hide();
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) timeline.pan(event.deltaX / timeline.plotWidth);
+    // Browsers turn the wheel sideways while Shift is held.
+    const turned = event.deltaY || event.deltaX;
+    if (event.shiftKey) timeline.zoomBytes(Math.exp(Math.sign(turned) * 0.25), this.bytes(this.place(event)[1]));
+    else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) timeline.pan(event.deltaX / timeline.plotWidth);
     else timeline.zoom(Math.exp(Math.sign(event.deltaY) * 0.25), this.along(this.place(event)[0]));
   }
 
@@ -81,6 +92,7 @@ class TimelinePointing {
     const zooms = { "+": 0.5, "=": 0.5, "-": 2 };
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (zooms[event.key]) timeline.zoom(zooms[event.key], this.cursorAlong());
+    else if (event.key === "]" || event.key === "[") timeline.zoomBytes(event.key === "]" ? 0.5 : 2, this.cursorBytes());
     else if (event.key === "Home") { timeline.reset(); timeline.draw(); }
     else if (event.key === "PageUp") timeline.pan(-0.5);
     else if (event.key === "PageDown") timeline.pan(0.5);
@@ -95,6 +107,12 @@ class TimelinePointing {
     const { timeline } = this;
     if (!timeline.cursor) return undefined;
     return timeline.from + (timeline.cursor[0] / timeline.columns) * (timeline.to - timeline.from);
+  }
+
+  cursorBytes() {
+    const { timeline } = this;
+    if (!timeline.cursor) return undefined;
+    return timeline.high - (timeline.cursor[1] / timeline.rows) * (timeline.high - timeline.low);
   }
 
   /** Arrow keys: left and right along the trace, up and down from block to block. */

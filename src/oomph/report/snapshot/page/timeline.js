@@ -44,7 +44,19 @@ class Timeline {
     this.reset();
   }
 
-  reset() { this.from = 0; this.to = this.end; this.cursor = null; }
+  reset() {
+    this.from = 0;
+    this.to = this.end;
+    this.low = 0;
+    this.high = this.most();
+    this.cursor = null;
+  }
+
+  /** The bytes that the drawing has to have room for. */
+  most() {
+    const capacity = this.device.capacity, most = this.highest * 1.04;
+    return capacity && capacity < this.highest * 1.6 ? Math.max(most, capacity * 1.03) : most;
+  }
 
   zoom(factor, around = (this.from + this.to) / 2) {
     const least = this.byTime ? 20 : 8;
@@ -57,6 +69,20 @@ class Timeline {
     const span = Math.min(this.end, to - from);
     this.from = Math.max(0, Math.min(from, this.end - span));
     this.to = this.from + span;
+    this.draw();
+  }
+
+  /** Makes small blocks visible: the same height for fewer bytes, around `around`. */
+  zoomBytes(factor, around = (this.low + this.high) / 2) {
+    const span = Math.min(this.most(), Math.max(4096, (this.high - this.low) * factor));
+    const part = (around - this.low) / (this.high - this.low);
+    this.showBytes(around - part * span, around - part * span + span);
+  }
+
+  showBytes(low, high) {
+    const span = Math.min(this.most(), high - low);
+    this.low = Math.max(0, Math.min(low, this.most() - span));
+    this.high = this.low + span;
     this.draw();
   }
 
@@ -80,9 +106,6 @@ class Timeline {
     this.columns = Math.round(this.plotWidth * this.ratio);
     this.rows = Math.round(this.plotHeight * this.ratio);
     this.pick();
-    this.ceiling = this.highest * 1.04;
-    const capacity = this.device.capacity;
-    if (capacity && capacity < this.highest * 1.6) this.ceiling = Math.max(this.ceiling, capacity * 1.03);
     this.stack();
     this.paint(context);
     this.axes(context, width);
@@ -120,7 +143,7 @@ class Timeline {
   stack() {
     const { columns, rows, blocks, device } = this;
     const owner = (this.owner = new Int32Array(columns * rows));
-    const scale = rows / this.ceiling;
+    const scale = rows / (this.high - this.low);
     const first = this.peak[this.bucket[0]], last = this.peak[this.bucket[columns - 1]];
     const queues = device.words.categories.map(() => []);
     for (let k = 0; k < blocks.born.length; k++) {
@@ -140,8 +163,11 @@ class Timeline {
         if (alive[c].some((block) => block[2] <= state)) alive[c] = alive[c].filter((block) => block[2] > state);
         const top = below + this.byCategory[c][this.bucket[x]];
         let level = below;
-        for (const [k] of alive[c]) this.fill(x, level * scale, (level += blocks.bytes[k]) * scale, k + 1);
-        this.fill(x, level * scale, top * scale, -(c + 1));
+        for (const [k] of alive[c]) {
+          this.fill(x, (level - this.low) * scale, (level + blocks.bytes[k] - this.low) * scale, k + 1);
+          level += blocks.bytes[k];
+        }
+        this.fill(x, (level - this.low) * scale, (top - this.low) * scale, -(c + 1));
         below = top;
       }
     }
@@ -174,18 +200,18 @@ class Timeline {
   }
 
   x(along) { return this.left + ((along - this.from) / (this.to - this.from)) * this.plotWidth; }
-  y(bytes) { return this.top + this.plotHeight * (1 - bytes / this.ceiling); }
+  y(bytes) { return this.top + this.plotHeight * (1 - (bytes - this.low) / (this.high - this.low)); }
 
   axes(context, width) {
     const ink = style("ink"), faint = style("faint");
     context.textBaseline = "middle";
-    const step = niceStep(this.ceiling, 6, 2);
-    for (let bytes = 0; bytes <= this.ceiling; bytes += step) {
+    const step = niceStep(this.high - this.low, 6, 2);
+    for (let bytes = Math.ceil(this.low / step) * step; bytes <= this.high; bytes += step) {
       context.fillStyle = style("grid");
       context.fillRect(this.left, Math.round(this.y(bytes)), this.plotWidth, 1);
       context.fillStyle = ink;
       context.textAlign = "right";
-      context.fillText(this.amount(bytes), this.left - 6, Math.max(10, this.y(bytes)));
+      context.fillText(this.amount(bytes, step), this.left - 6, Math.max(10, this.y(bytes)));
     }
     this.level(context, this.held, style("reserved"), [], 2);
     if (!this.byTime && (this.to - this.from) / this.columns >= 4) {
@@ -197,11 +223,12 @@ class Timeline {
     this.mark(context);
   }
 
-  /** A label of the axis, in the unit that suits all of them. */
-  amount(bytes) {
-    const unit = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]].find(([one]) => this.ceiling >= 2 * one);
-    if (!bytes || !unit) return bytes ? bytes + " bytes" : "0";
-    return `${Number((bytes / unit[0]).toFixed(2))} ${unit[1]}`;
+  /** A label of the axis, in a unit that suits all of them and tells neighbours apart. */
+  amount(bytes, step) {
+    const units = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
+    const unit = units.find(([one]) => this.high >= 2 * one && step >= one / 8);
+    if (!bytes || !unit) return bytes ? count(bytes) + " bytes" : "0";
+    return `${Number((bytes / unit[0]).toFixed(3)).toLocaleString("en-US")} ${unit[1]}`;
   }
 
   level(context, values, colour, dash, lineWidth) {
@@ -210,13 +237,18 @@ class Timeline {
     context.setLineDash(dash);
     context.beginPath();
     for (let i = 0; i < values.length; i++) context.lineTo(this.left + i / this.ratio, this.y(values[i]));
+    context.save();
+    const frame = new Path2D();
+    frame.rect(this.left, this.top, this.plotWidth, this.plotHeight);
+    context.clip(frame);
     context.stroke();
+    context.restore();
     context.setLineDash([]);
   }
 
   capacity(context) {
     const bytes = this.device.capacity;
-    if (!bytes || bytes > this.ceiling) return;
+    if (!bytes || bytes > this.high || bytes < this.low) return;
     context.fillStyle = style("alarm");
     context.fillRect(this.left, this.y(bytes) - 1, this.plotWidth, 2);
     context.textAlign = "left";
@@ -316,7 +348,7 @@ class Timeline {
     if (id < 0) {
       const c = -id - 1;
       return [`${this.device.words.categories[c]}: ${size(this.byCategory[c][bucket])} in all`,
-        "here: its blocks that are too small to draw at this scale; zoom in to see more", where];
+        "here: its blocks that are too small to draw one by one; Shift and the wheel make it taller", where];
     }
     return [...this.block(id - 1), where, "", ...this.stacks.linesOf(this.blocks.node[id - 1], lines)];
   }
@@ -352,12 +384,15 @@ class Timeline {
     context.fillRect(left + column - 4, top + row, 9, 1);
   }
 
-  select(from, to) {
+  /** Marks what is being dragged over: columns from one place to another, or with `isBox` the box between them. */
+  select([left, top], [right, bottom], isBox) {
     this.point(null);
-    const context = this.over.getContext("2d");
+    const context = this.over.getContext("2d"), all = [this.top, this.top + this.plotHeight];
+    const [from, to] = isBox ? [Math.min(top, bottom), Math.max(top, bottom)] : all;
     context.fillStyle = style("ink");
     context.globalAlpha = 0.2;
-    context.fillRect(Math.min(from, to) * this.ratio, this.top * this.ratio, Math.abs(to - from) * this.ratio, this.rows);
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.fillRect(Math.min(left, right), from, Math.abs(right - left), to - from);
     context.globalAlpha = 1;
   }
 }
