@@ -36,9 +36,11 @@ def before_the_trace(
 ) -> None:
     """Decides what can be told of the blocks from before the trace."""
     mine = (lives.born < 0) & columns.open
-    if not mine.any() or not runs.count:
+    if not mine.any():
         return
     _by_frames(mine & (stack >= 0), label, runs, columns)
+    if not runs.count:
+        return
     silent = mine & (stack < 0)
     _by_free(silent & (lives.freed < lives.events), lives, runs, columns)
     _by_size(silent & (lives.freed >= lives.events), lives, runs, columns)
@@ -53,12 +55,12 @@ def _by_frames(mine: Mask, label: LabelColumns, runs: Runs, columns: Columns) ->
     mine = mine & columns.open
     state = mine & (label.phase == _OPTIMIZER) & ~label.clips
     columns.set(state, Category.OPTIMIZER_STATE, How.FRAMES, Certainty.LIKELY)
-    columns.set(mine & (label.phase == _BACKWARD), Category.GRADIENTS, How.LIFETIME)
+    columns.set(mine & (label.phase == _BACKWARD), Category.GRADIENTS, How.FRAMES)
     loaded = mine & (label.phase == _LOAD) & (label.certainty <= _LIKELY)
     columns.set(loaded, Category.PARAMETERS, How.FRAMES)
     if not runs.has(Phase.BACKWARD):
         kept = mine & (label.phase == _FORWARD) & ~label.no_grad
-        columns.set(kept, Category.ACTIVATIONS, How.LIFETIME)
+        columns.set(kept, Category.ACTIVATIONS, How.FRAMES)
 
 
 def _by_free(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None:
