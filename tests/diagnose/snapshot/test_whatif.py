@@ -208,6 +208,31 @@ def test_emptying_the_cache_of_a_job_that_gives_it_back_when_needed():
     )
 
 
+@pytest.mark.parametrize("asked_for", [True, False])
+def test_a_stack_tells_empty_cache_from_memory_that_ran_out(asked_for: bool):
+    """The same events: 2 x 400 MiB given back, then 900 from the driver. Only PyTorch's own release bounds the
+    capacity: 900 MiB at least, less than 800 + 900."""
+    recorder = Recorder(PLAIN, 1000 * MIB)
+    blocks = [recorder.malloc(400 * MIB) for _ in range(2)]
+    for block in blocks:
+        free(recorder, block)
+    recorder.malloc(900 * MIB)
+    inner = {"name": "empty_cache", "filename": "torch/cuda/memory.py", "line": 170}
+    outer = {"name": "forward", "filename": "/job/model.py", "line": 7}
+    for event in recorder.events:
+        event["frames"] = [inner, outer] if asked_for and event["action"] == "segment_free" else [outer]
+    answer = ask(recorder, "expandable_segments:True", "capacity:4GiB")
+    assert (named(answer, "").retries, named(answer, "").releases) == (0 if asked_for else 1, 2)
+    # With room for everything, what the user emptied is emptied, and what the device lacked is not given back.
+    assert named(answer, "capacity:4GiB").peak_reserved_bytes == (900 if asked_for else 1700) * MIB
+    if asked_for:
+        assert (answer.capacity_bytes, answer.says[:15]) == (None, "Nothing failed;")
+    else:
+        assert answer.capacity_bytes is not None
+        assert 900 * MIB <= answer.capacity_bytes < 1700 * MIB
+        assert "because cached memory had to be given back to serve a request" in answer.capacity_how
+
+
 def test_garbage_collection_names_the_limit_that_it_needs():
     """A limit of 1000 MiB, collection from 800 on: 250 in use and 600 cached when 310 are asked for. Both cached
     blocks are equally old, and go at once; without collection a retry does it."""

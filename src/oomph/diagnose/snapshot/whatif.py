@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from oomph.diagnose.snapshot.model import Trial, WhatIf
+from oomph.diagnose.snapshot.retries import by_user
 from oomph.diagnose.snapshot.whatif_answer import Try, answer
 from oomph.diagnose.snapshot.whatif_plans import Plan, plans
 from oomph.evidence.snapshot.model import DeviceSnapshot
@@ -17,7 +18,7 @@ from oomph.memory.replay.start import Start, start_state
 from oomph.memory.replay.trial import Outcome, run_trial
 from oomph.memory.replay.trial_requests import Requests
 from oomph.memory.replay.whatif import Baseline, baseline
-from oomph.memory.timeline import DEFAULT_POOL, Kind
+from oomph.memory.timeline import DEFAULT_POOL, Kind, Timeline
 from oomph.units import format_bytes
 
 #: Memory from before the trace is worth a word from a twentieth of the peak on; less cannot change an answer much.
@@ -45,7 +46,8 @@ def what_if(
     timeline = device.timeline
     if start is None:
         start = start_state(device.segments, timeline, settings)
-    requests = Requests(timeline, start, device.segments)
+    emptied, retried = _told(timeline)
+    requests = Requests(timeline, start, device.segments, emptied=emptied, retried=retried)
     todo = plans(asked, settings, _largest(requests, settings), boundaries)
     if not len(timeline):
         return WhatIf(
@@ -68,6 +70,18 @@ def what_if(
     worth, says = answer(requests, base, tries)
     trials = (own, *(each.trial for each in tries))
     return WhatIf(base.capacity_bytes, base.how, trials, worth, says)
+
+
+def _told(timeline: Timeline) -> tuple[frozenset[int], frozenset[int]]:
+    """Positions of releases whose stack shows empty_cache, and of those whose stack shows a request."""
+    positions = timeline.positions(Kind.SEGMENT_FREE, Kind.SEGMENT_UNMAP)
+    numbers = timeline.stack_ids(positions).tolist()
+    kinds = {number: by_user(timeline.stacks.frames(number)) for number in set(numbers) if number >= 0}
+    told = [
+        (position, kinds.get(number)) for position, number in zip(positions.tolist(), numbers, strict=True)
+    ]
+    emptied = frozenset(position for position, user in told if user is True)
+    return emptied, frozenset(position for position, user in told if user is False)
 
 
 def _adds_nothing(plan: Plan, outcome: Outcome, base: Baseline, tries: Sequence[Try]) -> bool:

@@ -158,6 +158,7 @@ def _smaller(
     if own.retries:
         times = "once" if own.retries == 1 else f"{own.retries:,} times"
         begun += f", but cached memory had to be given back {times} to serve a request"
+        begun += "" if requests.sure or base.how == GIVEN else " (if that was not empty_cache)"
     through = [each for each in settable if each.outcome.fails_at is None]
     for each in through:
         theirs = each.outcome
@@ -167,7 +168,8 @@ def _smaller(
                 f"{begun}; with {each.plan.setting} the most that is reserved would have been "
                 f"{_size(theirs.peak_reserved_bytes)} instead of {peak}."
             )
-        if own.retries and theirs.releases < own.releases and not theirs.retries and saved >= 0:
+        spared = own.retries and not theirs.retries and theirs.releases < own.releases and saved >= 0
+        if spared and (requests.sure or base.how == GIVEN):
             return each.trial, (
                 f"{begun}; with {each.plan.setting} that is not needed, and {_size(theirs.peak_reserved_bytes)} "
                 f"instead of {peak} is reserved at most."

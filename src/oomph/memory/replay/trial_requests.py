@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -36,12 +37,23 @@ class Requests:
 
     `codes`, `addresses` (the recorded address names the block), `streams`, `positions` (of the event) have one entry
     per step; `pools` too, or it is None where everything is in the default pool. Sizes depend on rounding: `sizes`.
-    `final` are the segments at the end: they tell private pools where events do not name any.
+    `final` are the segments at the end: they tell private pools where events do not name any. `emptied` and `retried`
+    are positions of releases that are known to be the user's own (empty_cache) or PyTorch's, for a request.
     """
 
-    def __init__(self, timeline: Timeline, start: Start, final: Sequence[SegmentState] = ()) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        start: Start,
+        final: Sequence[SegmentState] = (),
+        *,
+        emptied: Collection[int] = (),
+        retried: Collection[int] = (),
+    ) -> None:
         self.timeline = timeline
         self.start = start
+        self._emptied = emptied
+        self._retried = retried
         self.ascending = ascending(timeline)
         code = _codes(timeline, start.completions)
         kept = np.flatnonzero(code != _NOTHING)
@@ -97,8 +109,14 @@ class Requests:
 
     @cached_property
     def releases(self) -> list[Release]:
-        """When the trace shows that cached memory was given back."""
-        return releases(self.timeline, self.start.reserved_bytes)
+        """When the trace shows that cached memory was given back; what the user emptied was for no request."""
+        found = releases(self.timeline, self.start.reserved_bytes)
+        return [replace(each, needed_bytes=0) if each.position in self._emptied else each for each in found]
+
+    @property
+    def sure(self) -> bool:
+        """Whether every release right before a request is known to have been PyTorch's, for that request."""
+        return all(each.position in self._retried for each in self.releases if each.needed_bytes)
 
     @cached_property
     def reserved_bytes(self) -> NDArray[np.int64]:

@@ -127,9 +127,11 @@ def _guesses(requests: Requests, settings: AllocatorSettings) -> Iterator[_Guess
     bounds = [each.bound_bytes for each in requests.releases if each.bound_bytes is not None]
     above = [bound for bound in bounds if bound > peak]
     if above:
+        why = "cached memory had to be given back to serve a request"
+        if not requests.sure:
+            why = "cached memory was given back right before a request, if that was not empty_cache"
         how = (
-            f"from {format_bytes(peak)} to less than {format_bytes(min(above))}, because cached memory had to be "
-            "given back to serve a request; {} was used"
+            f"from {format_bytes(peak)} to less than {format_bytes(min(above))}, because {why}; {{}} was used"
         )
         for capacity in capacities(timeline, requests.start.reserved_bytes, requests.releases):
             if peak <= capacity < min(above):
