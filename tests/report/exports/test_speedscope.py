@@ -116,16 +116,25 @@ def test_frames_are_shared_and_have_lines(tmp_path):
     assert len(frames) == 4
 
 
-def test_frames_of_the_recorder_and_lines_of_c_are_left_out(tmp_path):
-    recorder = [
+def test_frames_that_say_nothing_and_lines_of_c_are_left_out(tmp_path):
+    frames = [
         {"name": "torch::unwind::unwind()", "filename": "??", "line": 0},
         {"name": "torch::CapturedTraceback::gather(bool, bool, bool)", "filename": "??", "line": 0},
         {"name": "at::empty", "filename": "empty.cpp", "line": 0},
+        {"name": "_PyEval_EvalFrameDefault", "filename": "/src/Python/ceval.c", "line": 4952},
+        {"name": "start_thread", "filename": "./nptl/pthread_create.c", "line": 442},
     ]
-    blocks = [block(BASE, 20 * MIB, frames=recorder)]
+    blocks = [block(BASE, 20 * MIB, frames=frames)]
     content: dict[str, Any] = {"segments": [segment(blocks=blocks)], "device_traces": [[]]}
     found = exported(tmp_path, story.analysis(**content))
     assert found["shared"]["frames"] == [{"name": "at::empty", "file": "empty.cpp"}]
+
+
+def test_a_stack_of_nothing_else_is_kept(tmp_path):
+    frames = [{"name": "start_thread", "filename": "./nptl/pthread_create.c", "line": 442}]
+    blocks = [block(BASE, 20 * MIB, frames=frames)]
+    found = exported(tmp_path, story.analysis(segments=[segment(blocks=blocks)], device_traces=[[]]))
+    assert stacks(found) == {("start_thread",): 20 * MIB}
 
 
 def test_blocks_without_a_stack_are_shown(tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomph import __version__
+from oomph.diagnose.snapshot.places import is_python
 from oomph.memory.categories import CATEGORIES, Category
 from oomph.memory.stacks import Frame
 from oomph.report.exports.names import Names
@@ -48,7 +49,7 @@ def speedscope(analysis: Analysis, *, redact: bool = False) -> dict[str, Any]:
     stacks = analysis.block_stack[analysis.alive].tolist()
     sizes = analysis.alive_bytes.tolist()
     categories = analysis.block_category[analysis.alive].tolist()
-    unfolded = {stack: _without_recorder(analysis.frames(stack)) or (_NO_STACK,) for stack in set(stacks)}
+    unfolded = {stack: _told(analysis.frames(stack)) or (_NO_STACK,) for stack in set(stacks)}
     frames = {frame: None for stack in unfolded.values() for frame in stack}
     names = Names(redact=redact, source=analysis.snapshot.source, frames=frames)
     shared = {frame: number for number, frame in enumerate(frames)}
@@ -88,12 +89,15 @@ def _profile(name: str, samples: _Samples) -> dict[str, Any]:
     }
 
 
-def _without_recorder(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """The frames (innermost first) from the allocator's own on."""
-    first = next(
-        (at for at, frame in enumerate(frames) if not frame.function.startswith(_RECORDER)), len(frames)
+def _told(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """The frames that say what was computed: Python's and those of C++. Between them lie those of the interpreter and
+    of the C library (`_PyEval_EvalFrameDefault`, `start_thread`), three for each of Python's, and the recorder's."""
+    kept = tuple(
+        frame
+        for frame in frames
+        if is_python(frame) or ("::" in frame.function and not frame.function.startswith(_RECORDER))
     )
-    return frames[first:]
+    return kept or frames
 
 
 def _frame(frame: Frame) -> dict[str, Any]:
