@@ -70,7 +70,8 @@ def is_rounding(ledger: Ledger, field: str) -> bool:
     value = getattr(ledger, field, None)
     if value is None or not ledger.origins.get(field, "").startswith("="):
         return False
-    return bool(value <= ledger.slack_bytes.get(field, 0))
+    slack = ledger.slack_bytes.get(field, 0)
+    return bool(slack and value <= slack)
 
 
 def _without_rounding(ledger: Ledger, part: Part) -> Part:

@@ -31,6 +31,7 @@ from oomph.report.snapshot.words import (
     moment_words,
     read_words,
     ruled_out,
+    sentence,
 )
 from oomph.units import format_bytes
 
@@ -98,7 +99,7 @@ class _Page:
         failure = device.failure
         if failure is not None:
             rows = failure_rows(failure)
-            lines = [escape(failure.says), "", *table(("number", "size", "what it is"), rows)]
+            lines = [escape(sentence(failure.says)), "", *table(("number", "size", "what it is"), rows)]
             blocks.append(section(f"Why: {failure.verdict} ({failure.certainty})", lines))
         shares = share_rows(device.shares)
         if shares:

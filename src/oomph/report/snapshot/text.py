@@ -120,8 +120,15 @@ class SnapshotText:
             label, certainty = f"{finding.code} {flat(finding.name)}", f"({finding.certainty})"
             title = wrap(f"{label} {certainty}", self.width, f"  {number}. ")
             lines += [line.replace(label, self.style(label, "bold"), 1) for line in title]
-            lines += wrap(flat(finding.says), self.width, "     ")
+            lines += wrap(self._not_again(flat(finding.says)), self.width, "     ")
         return lines
+
+    def _not_again(self, says: str) -> str:
+        """A finding's sentences without those that stand under Why."""
+        failure = None if self.view.device is None else self.view.device.failure
+        if failure is None or not failure.says.endswith("."):
+            return says
+        return says.replace(f": {flat(failure.says)}", " (see Why).")
 
     def _ruled_out(self) -> list[str]:
         failure = None if self.view.device is None else self.view.device.failure

@@ -100,7 +100,7 @@ def holder_remarks(holder: Holder) -> str:
     if holder.blocks > 1:
         told.append(f"largest block {format_bytes(holder.largest_bytes)}")
     if holder.first_step is not None and holder.last_step is not None:
-        first, last = holder.first_step + 1, holder.last_step + 1
+        first, last = holder.first_step, holder.last_step
         told.append(f"born in step {first:,}" if first == last else f"born in steps {first:,} to {last:,}")
     return "; ".join(told)
 

@@ -13,6 +13,7 @@ from oomph.report.options import ReportOptions
 from oomph.report.snapshot.places import frame_line, is_users, place_in_sentence, place_of, stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.view import python_frames
+from oomph.report.snapshot.words import pool_name, sentence
 from oomph.units import format_bytes
 
 #: Pins and retries that are listed.
@@ -27,7 +28,7 @@ _BETWEEN_MODULES = re.compile(r"torch/nn/modules/module\.py$")
 
 def failure_lines(device: DeviceReport, failure: Failure, width: int) -> list[str]:
     """The verdict in words and the numbers that it rests on."""
-    lines = wrap(flat(failure.says), width, "  ")
+    lines = wrap(sentence(failure.says), width, "  ")
     if device.failures > 1:
         lines += wrap(
             f"{device.failures:,} requests failed in this trace; this is about one of them.", width, "  "
@@ -38,11 +39,12 @@ def failure_lines(device: DeviceReport, failure: Failure, width: int) -> list[st
 def failure_rows(failure: Failure) -> list[tuple[str, str, str]]:
     """(name, size, remark) of the numbers of a failed request."""
     own = "small" if failure.small else "large"
-    pool = (
-        "the default pool" if failure.pool == (0, 0) else f"private pool {failure.pool[0]}.{failure.pool[1]}"
-    )
     rows = [
-        ("requested", failure.request_bytes, f"{own} block of {pool}, stream {failure.stream}"),
+        (
+            "requested",
+            failure.request_bytes,
+            f"{own} block of the {pool_name(failure.pool)}, stream {failure.stream}",
+        ),
         ("segment for it", failure.segment_bytes, "asked of the driver"),
         ("largest hole for it", failure.hole_bytes, "free block of its pool and stream"),
         ("cached for it", failure.cached_own_bytes, "all free blocks there"),
@@ -55,7 +57,7 @@ def failure_rows(failure: Failure) -> list[tuple[str, str, str]]:
         if size is None:
             told.append((name, "unknown", "not recorded"))
         elif name == "short by" and size == 0:
-            told.append((name, "nothing", "in one piece it would have been enough"))
+            told.append(("in one piece", "enough", "all that was free, cached or not"))
         else:
             told.append((name, format_bytes(size), remark))
     if failure.outside_growth_bytes:

@@ -53,10 +53,11 @@ def what_if_lines(device: DeviceReport, width: int, style: Style) -> list[str]:
         return []
     lines = [style(line, "bold") for line in wrap(flat(what_if.says), width, "  ")]
     if what_if.capacity_bytes is not None:
-        told = f"with {format_bytes(what_if.capacity_bytes)} for PyTorch ({flat(what_if.capacity_how)})"
+        told = f", with {format_bytes(what_if.capacity_bytes)} for PyTorch ({flat(what_if.capacity_how)})"
     else:
-        told = f"what PyTorch could have had is not known ({flat(what_if.capacity_how)})"
-    lines += wrap(f"The same requests, {told}:", width, "  ")
+        why = flat(what_if.capacity_how).removeprefix("not known: ")
+        told = f"; what PyTorch could have had is not known ({why})"
+    lines += wrap(f"The same requests{told}:", width, "  ")
     lines += aligned(trial_rows(what_if), width, "lrlr")
     caveats = dict.fromkeys(
         (flat(trial.setting) or "as it was", flat(trial.caveat)) for trial in what_if.trials if trial.caveat

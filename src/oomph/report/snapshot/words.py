@@ -129,7 +129,7 @@ def moment_words(device: DeviceReport) -> str:
         told.append("in an unknown phase")
     steps = device.steps
     if moment.step is not None and steps is not None and steps.count:
-        told.append(f"in training step {moment.step + 1:,} of {steps.count:,}")
+        told.append(f"in training step {moment.step:,} of 0 to {steps.count - 1:,}")
     start = "It was" if moment.kind == "oom" else f"Shown is the moment {moment_title(moment)}:"
     if moment.kind == "asked for":
         start = "Shown is the moment that was asked for:"
@@ -148,11 +148,22 @@ def told_by(how: How, certainty: Certainty) -> str:
     return f"{_HOW[how]} ({certainty})" if how in _HOW else "nothing tells"
 
 
+def pool_name(pool: tuple[int, int]) -> str:
+    """A pool by its two numbers: "default pool", "private pool (1, 0)"."""
+    return "default pool" if pool == (0, 0) else f"private pool {pool}"
+
+
+def sentence(text: str) -> str:
+    """`text` on one line, beginning with a capital where its first word is a plain one."""
+    text = flat(text)
+    first = text.partition(" ")[0]
+    return text[0].upper() + text[1:] if first.isalpha() and first.islower() else text
+
+
 def pool_words(pool: PoolUse) -> str:
     """A free list of the allocator: "default pool, stream 0, large blocks"."""
-    name = "default pool" if pool.pool == (0, 0) else f"private pool {pool.pool[0]}.{pool.pool[1]}"
     kind = "small" if pool.small else "large"
-    return f"{name}, stream {pool.stream}, {kind}{', expandable' if pool.expandable else ''}"
+    return f"{pool_name(pool.pool)}, stream {pool.stream}, {kind}{', expandable' if pool.expandable else ''}"
 
 
 def trial_fails(trial: Trial, what_if: WhatIf) -> str:
