@@ -143,16 +143,21 @@ def test_recomputed_activations():
 def test_a_backward_that_fails_is_told_by_earlier_steps():
     recorder = Recorder()
     weight = (cpp("at::_ops::sum::call(at::Tensor const&)"), *BACKWARD)
-    for number in range(3):
-        kept = recorder.alloc(2 * MIB, FORWARD)
-        gradient = recorder.alloc(4 * MIB, weight)
-        flow = recorder.alloc(3 * MIB, BACKWARD)
-        if number == 2:
-            recorder.oom(64 * MIB, BACKWARD)
-            break
+
+    def until_backward() -> tuple[int, int, int]:
+        return (
+            recorder.alloc(2 * MIB, FORWARD),
+            recorder.alloc(4 * MIB, weight),
+            recorder.alloc(3 * MIB, BACKWARD),
+        )
+
+    for _ in range(2):
+        kept, gradient, flow = until_backward()
         recorder.free(flow, kept)
         recorder.temporary(MIB, SCRATCH)
         recorder.free(gradient)
+    kept, gradient, flow = until_backward()
+    recorder.oom(64 * MIB, BACKWARD)
     analysis = recorder.analysis()
     assert told(analysis, gradient) == ("gradients", "lifetime", "likely")
     assert told(analysis, flow) == ("temporaries", "lifetime", "likely")
