@@ -19,6 +19,9 @@ from oomph.units import format_bytes
 #: Rows of stacks that are listed: of two sides, and of each side that deviates.
 _STACKS = 12
 _STACKS_OF_EACH = 4
+#: Sides that are listed, and labels of those that are alike.
+_SIDES = 12
+_ALIKE = 8
 #: Sides that have a column of their own.
 _COLUMNS = 4
 
@@ -31,7 +34,7 @@ def render_comparison(
     everything = bool(getattr(options, "everything", False))
     sections: list[Section] = [
         ("", [style(line, "bold") for line in wrap(flat(comparison.says), width)]),
-        ("Compared", aligned(side_rows(comparison.sides), width, "lrrrl")),
+        ("Compared", _sides(comparison, width, everything=everything)),
         ("Settings that differ", setting_lines(comparison, width)),
         ("By category", aligned(category_rows(comparison), width, "l" + "r" * 12)),
     ]
@@ -43,18 +46,34 @@ def render_comparison(
     sections += [
         ("Alike", wrap(alike_words(comparison), width, "  ")),
         ("Notes", [line for note in comparison.notes for line in wrap(flat(note), width, "  - ")]),
-        ("Each by itself", headlines(views, width)),
+        ("Each by itself", headlines(views, width, everything=everything)),
     ]
     return put_together(sections, width, style)
 
 
-def headlines(views: Sequence[SnapshotView], width: int) -> list[str]:
-    """Each file's headline."""
-    return [
+def headlines(views: Sequence[SnapshotView], width: int, *, everything: bool = True) -> list[str]:
+    """Each file's headline; of many those of failures, as far as not `everything` is wanted."""
+    shown = list(views)
+    if not everything and len(shown) > _SIDES:
+        shown = sorted(shown, key=lambda view: -view.report.exit_code)[:_SIDES]
+    lines = [
         line
-        for view in views
+        for view in shown
         for line in wrap(f"{flat(view.report.source)}: {headline(view)}", width, "  - ")
     ]
+    more = len(views) - len(shown)
+    return [*lines, f"  and {more:,} more; --all lists them"] if more else lines
+
+
+def _sides(comparison: SnapshotComparison, width: int, *, everything: bool) -> list[str]:
+    """The table of what is compared; of many the middle one and those that differ from it."""
+    shown = comparison.sides
+    if not everything and len(shown) > _SIDES:
+        wanted = {comparison.middle, *(deviation.side for deviation in comparison.deviations)}
+        shown = tuple(side for number, side in enumerate(shown) if number in wanted)[:_SIDES]
+    lines = aligned(side_rows(shown), width, "lrrrl")
+    more = len(comparison.sides) - len(shown)
+    return [*lines, f"  and {more:,} more; --all lists them"] if more else lines
 
 
 def side_rows(sides: Sequence[Side]) -> list[tuple[str, ...]]:
@@ -168,8 +187,11 @@ def alike_words(comparison: SnapshotComparison) -> str:
     """Which sides hold the same; "" where none do."""
     if len(comparison.alike) < 2:
         return ""
-    told = ", ".join(flat(label) for label in comparison.alike)
-    return f"{told} hold the same to within {format_bytes(comparison.alike_bytes)}"
+    told = ", ".join(flat(label) for label in comparison.alike[:_ALIKE])
+    more = len(comparison.alike) - _ALIKE
+    told += f" and {more:,} more" if more > 0 else ""
+    within = f" to within {format_bytes(comparison.alike_bytes)}" if comparison.alike_bytes else ""
+    return f"{told} hold the same{within}"
 
 
 def signed(size_bytes: int) -> str:
