@@ -14,16 +14,14 @@ A function of the user's own with a telling name proves little: such a phase is 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.phases.walk import Decision, decide_marked
-from oomph.diagnose.snapshot.labels_frames import Mark, mark_of
+from oomph.diagnose.snapshot.labels_frames import NOTHING, Mark, mark_of
 from oomph.diagnose.snapshot.model import How
-from oomph.diagnose.snapshot.places import place_of
 from oomph.memory.categories import CATEGORIES, Category
 from oomph.memory.stacks import Frame, Stacks
 from oomph.phases import Phase
@@ -139,32 +137,44 @@ class Labels:
         )
 
     def _judge(self, frames: tuple[Frame, ...]) -> Label:
-        keys, marks = [], []
+        speaking: list[tuple[str, str]] = []
+        marks: list[Mark] = []
+        place: Frame | None = None
+        python: Frame | None = None
+        cpp = False
+        known = self._marks
         for frame in frames:
             key = (frame.function, frame.file)
-            mark = self._marks.get(key)
+            mark = known.get(key)
             if mark is None:
-                mark = self._marks[key] = mark_of(frame)
-            keys.append(key)
+                mark = known[key] = mark_of(frame)
+            if mark is NOTHING:  # most frames: the interpreter, the dispatcher
+                cpp = True
+                continue
             marks.append(mark)
-        speaking = tuple(key for key, mark in zip(keys, marks, strict=True) if mark.pair is not None)
-        if speaking not in self._decisions:
+            if mark.pair is not None:
+                speaking.append(key)
+            if not mark.python:
+                cpp = True
+            elif python is None or (place is None and mark.users):
+                python = python or frame
+                place = frame if mark.users else place
+        deciding = tuple(speaking)
+        if deciding not in self._decisions:
             pairs = (mark.pair for mark in reversed(marks))
-            self._decisions[speaking] = decide_marked(pair for pair in pairs if pair is not None)
-        return _Judge(frames, marks, self._decisions[speaking]).label
+            self._decisions[deciding] = decide_marked(pair for pair in pairs if pair is not None)
+        label = _Judge(marks, self._decisions[deciding], python is not None).label
+        return replace(label, place=place or python, cpp=cpp)
 
 
 class _Judge:
-    """One stack with its marks, innermost first, and what the walk made of them."""
+    """The frames of a stack that say anything, innermost first, and what the walk made of them. `python`: whether any
+    frame is Python's."""
 
-    def __init__(self, frames: tuple[Frame, ...], marks: list[Mark], decision: Decision | None) -> None:
-        self._frames = frames
+    def __init__(self, marks: list[Mark], decision: Decision | None, python: bool) -> None:
         self._marks = marks
         self._decision = decision
-
-    @cached_property
-    def _python(self) -> bool:
-        return any(mark.python for mark in self._marks)
+        self._python = python
 
     @property
     def label(self) -> Label:
@@ -178,14 +188,12 @@ class _Judge:
             how=How.NONE if phase is Phase.UNKNOWN else How.FRAMES,
             category=category,
             category_certainty=category_certainty,
-            place=place_of(self._frames),
             engine=any(mark.engine for mark in marks),
             recompute=recompute,
             no_grad=no_grad,
             trains=any(mark.trains for mark in marks),
             clips=any(mark.clips for mark in marks),
             optimizer_code=any(mark.optimizer_code for mark in marks),
-            cpp=not all(mark.python for mark in marks),
         )
         if decision is None and phase is Phase.UNKNOWN and category is Category.UNKNOWN:
             return self._of_construction(label)
@@ -228,6 +236,8 @@ class _Judge:
             # A hook of AccumulateGrad that steps an optimizer allocates the optimizer's memory.
             if category is Category.GRADIENTS and phase is Phase.OPTIMIZER:
                 continue
+            if category is Category.GRADIENTS and category in said and self._python:
+                return category, Certainty.POSSIBLE  # a hook of the user's own can allocate anything
             if category in said:
                 return category, said[category]
         return Category.UNKNOWN, Certainty.POSSIBLE
