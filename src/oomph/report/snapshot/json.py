@@ -16,6 +16,7 @@ from oomph.report.json import wire_advice, wire_finding, wire_ledger
 from oomph.report.options import ReportOptions
 from oomph.report.snapshot import wire
 from oomph.report.snapshot.view import SnapshotView, prepare_all
+from oomph.report.snapshot.wire_parts import Frame
 from oomph.report.snapshot.words import headline
 from oomph.report.wire import RuledOut
 
@@ -71,7 +72,7 @@ class Shared:
     """Stacks and frames that a document has once, however often they are named."""
 
     def __init__(self) -> None:
-        self.frames: list[wire.Frame] = []
+        self.frames: list[Frame] = []
         self.stacks: list[list[int]] = []
         self._frame_places: dict[stacks.Frame, int] = {}
         self._stack_places: dict[tuple[stacks.Frame, ...], int] = {}
@@ -94,12 +95,12 @@ class Shared:
         return known
 
 
-def frame_of(frame: stacks.Frame) -> wire.Frame:
+def frame_of(frame: stacks.Frame) -> Frame:
     """A frame as the document has it."""
-    return wire.Frame(function=frame.function, file=frame.file, line=frame.line)
+    return Frame(function=frame.function, file=frame.file, line=frame.line)
 
 
-def place_of(frame: stacks.Frame | None) -> wire.Frame | None:
+def place_of(frame: stacks.Frame | None) -> Frame | None:
     """The frame to look at, if there is one."""
     return None if frame is None else frame_of(frame)
 

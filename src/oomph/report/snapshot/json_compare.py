@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oomph.diagnose.snapshot import compare_model as model
-from oomph.report.snapshot import wire
+from oomph.report.snapshot import wire_compare as wire
 from oomph.report.snapshot.json import Shared, place_of
 
 

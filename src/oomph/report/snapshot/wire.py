@@ -11,34 +11,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from oomph.report.snapshot.wire_compare import Comparison
+from oomph.report.snapshot.wire_parts import Category, Frame, Stack
 from oomph.report.wire import Advice, Certainty, Finding, Ledger, Phase, RuledOut, Strict
 
 SCHEMA_VERSION = "1"
 
-Category = Literal[
-    "parameters",
-    "gradients",
-    "optimizer state",
-    "activations",
-    "temporaries",
-    "communication",
-    "workspace",
-    "unknown",
-]
 How = Literal["frames", "annotations", "lifetime", "size", "period", "none"]
 Verdict = Literal["full", "fragmented", "capped", "other pool or stream holds it", "outside grew", "unknown"]
-
-
-#: A call stack: its place in `stacks` of the document; null where none was recorded.
-Stack = Annotated[int | None, Meta(description="Place in `stacks` of the document; null: none was recorded.")]
-
-
-class Frame(Strict):
-    """One frame of a call stack. C++ frames have line 0."""
-
-    function: str
-    file: str
-    line: int
 
 
 class Share(Strict):
@@ -244,101 +224,6 @@ class Snapshot(Strict):
     findings: list[Finding]
     ruled_out: list[RuledOut]
     advice: Advice | None
-    notes: list[str]
-
-
-class Side(Strict):
-    """One of what is compared: a device of a snapshot at a moment."""
-
-    label: str
-    source: str
-    device: int
-    rank: int | None
-    moment: str
-    position: int
-    step: int | None
-    events: int
-    allocated_bytes: int
-    reserved_bytes: int
-    cached_bytes: int
-    peak_allocated_bytes: int
-    peak_reserved_bytes: int
-    blocks: int
-    settings: str
-
-
-class CategoryRow(Strict):
-    """Bytes of one category on each side; `reference_bytes` is what they are measured against."""
-
-    category: Category
-    bytes: list[int]
-    reference_bytes: int
-    difference_bytes: int
-
-
-class StackRow(Strict):
-    """Blocks of one stack that two sides hold differently, `a` the first and `b` the second."""
-
-    change: Literal["new", "gone", "grown", "shrunk", "same"]
-    category: Category
-    difference_bytes: int
-    a_bytes: int
-    b_bytes: int
-    a_blocks: int
-    b_blocks: int
-    matching: str
-    place: Frame | None
-    stack: Stack
-
-
-class SettingRow(Strict):
-    """A setting of the allocator that is not the same on all sides; one text per side."""
-
-    name: str
-    values: list[str]
-
-
-class CategoryDifference(Strict):
-    """What a side has of a category more than the middle one (negative: less)."""
-
-    category: Category
-    bytes: int
-
-
-class Deviation(Strict):
-    """A side (of three or more) that is not like the middle one, and where. In `stacks`, a is the middle side."""
-
-    label: str
-    side: int
-    difference_bytes: int
-    categories: list[CategoryDifference]
-    stacks: list[StackRow]
-
-
-class Comparison(Strict):
-    """What differs between snapshots, ranks or devices.
-
-    `what` is "two" (b against a: `stacks`) or "many" (each against the middle one: `deviations`). `middle` is the
-    place in `sides` of the one that the others are measured against. `alike` are the labels of those that hold the
-    same to within `alike_bytes`.
-    """
-
-    what: str
-    noun: str
-    says: str
-    certainty: Certainty
-    middle: int
-    sides: list[Side]
-    categories: list[CategoryRow]
-    stacks: list[StackRow]
-    left_out: Annotated[int, Meta(description="Rows of stacks beyond those listed.")]
-    left_out_bytes: int
-    matching: list[str]
-    settings: list[SettingRow]
-    deviations: list[Deviation]
-    alike: list[str]
-    alike_bytes: int
-    threshold_bytes: int
     notes: list[str]
 
 
