@@ -99,6 +99,20 @@ def full_card() -> Recorder:
     return recorder
 
 
+def test_a_limit_is_a_range_and_the_answer_says_so():
+    """600 MiB are reserved and the device has 10 GiB, but 500 more fail: a limit from 600 to just below 1100."""
+    recorder = Recorder(PLAIN, 1000 * MIB)
+    recorder.malloc(600 * MIB)
+    recorder.malloc(500 * MIB)
+    recorder.events[-1]["device_free"] = 10 * GIB
+    answer = ask(recorder, "all")
+    assert answer.capacity_bytes == 600 * MIB
+    assert answer.says == (
+        "No setting helps: 600.00 MiB in use and the request of 500.00 MiB that failed at event 2 are more than the "
+        "600.00 MiB to 1.07 GiB that PyTorch can have."
+    )
+
+
 def test_nothing_cures_a_full_card():
     """3 x 300 MiB in use of 1000; the fourth request makes 1200: 200 too many, whatever is set."""
     answer = ask(full_card(), "all", "capacity:1100MiB", "capacity:2GiB")
@@ -164,12 +178,6 @@ def test_sizes_of_max_split_that_do_the_same_are_shown_once():
     shown = [trial.setting for trial in ask(pinned(MIB)).trials]
     assert "max_split_size_mb:512" not in shown
     assert "max_split_size_mb:256" not in shown
-    outcomes = [
-        (trial.peak_reserved_bytes, trial.releases)
-        for trial in ask(pinned(MIB)).trials
-        if trial.setting.startswith("max_split")
-    ]
-    assert len(outcomes) == len(set(outcomes))
     asked = ask(pinned(MIB), "max_split_size_mb:512")  # whoever asks gets an answer
     assert named(asked, "max_split_size_mb:512").peak_reserved_bytes == 1400 * MIB
 
@@ -360,7 +368,6 @@ def test_a_setting_that_decides_nothing_says_so():
         ("large_segment_size_mb:64", SettingsError, "large_segment_size_mb"),  # 2.6 does not know it
         ("rubbish", SettingsError, "rubbish"),
         ("capacity:lots", UsageError, "write a size"),
-        ("capacity:", UsageError, "write a size"),
         ("backend:cudaMallocAsync", UsageError, "native allocator"),
         ("", UsageError, "needs a setting"),
     ],

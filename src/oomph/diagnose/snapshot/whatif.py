@@ -59,7 +59,7 @@ def what_if(
     own = _trial(Plan("", "as it was", settings), requests, base.outcome, common)
     tries: list[Try] = []
     for plan in todo:
-        if plan.collects and plan.setting not in asked and base.capacity_bytes is None:
+        if plan.collects and plan.setting not in asked and base.ground.capacity_bytes is None:
             continue  # does nothing without a limit
         plan = _limited(plan, base)
         outcome = _run(plan, requests, settings, base, boundaries)
@@ -105,7 +105,7 @@ def _limited(plan: Plan, base: Baseline) -> Plan:
     """Garbage collection works only below a limit: says which one is taken."""
     if not plan.collects:
         return plan
-    limit = plan.capacity_bytes or base.capacity_bytes
+    limit = plan.capacity_bytes or base.ground.capacity_bytes
     if limit is None:
         note = "Without a limit this does nothing, and what PyTorch could have had is not known (--capacity says it)."
         return replace(plan, caveats=(*plan.caveats, note))

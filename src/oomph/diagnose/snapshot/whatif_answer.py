@@ -76,38 +76,36 @@ def _for_failure(
     own = base.outcome
     recorded = target in requests.failures
     request = int(requests.timeline.size_bytes[target]) if recorded else own.request_bytes
-    capacity = base.capacity_at.get(target, base.capacity_bytes)
-    if capacity is None:  # nothing can fail without a capacity
-        return (
-            None,
-            "What PyTorch could have had is not known, so nothing tells which setting would have helped.",
-        )
+    least, most = base.at(target), base.most_at(target)
+    if least is None or most is None:  # nothing can fail without a capacity
+        return None, "What PyTorch could have had is not known, so nothing tells what would have helped."
     needed = requests.requested_bytes_at(target - 1)
     used = own.allocated_bytes if own.fails_at == target else needed
-    failed = (
-        f"the request of {format_bytes(request)} that {'failed' if recorded else 'fails'} at event {target:,}"
+    verb = "failed" if recorded else "fails"
+    failed = f"the request of {format_bytes(request)} that {verb} at event {target:,}"
+    larger = _larger(tries, target, recorded)
+    if needed + request > most:
+        return None, (
+            f"No setting helps: {format_bytes(used)} in use and {failed} are {_beyond(used + request, least, most)} "
+            f"that PyTorch can have.{larger}"
+        )
+    if not settable:
+        return None, f"No setting was tried for {failed}.{larger}"
+    for each in settable:
+        if _serves(each.outcome, target, recorded):
+            return each.trial, _served(base, each, failed, recorded, least)
+    for each in settable:
+        if each.outcome.served_at is not None and each.outcome.served_at < target:
+            return None, _earlier(each, target)
+    names = ", ".join(each.plan.setting for each in settable)
+    return None, (
+        f"None of the settings tried serves {failed} ({names}): {format_bytes(used)} was in use, of "
+        f"{format_bytes(least)} that PyTorch can have.{larger}{_old_layout(requests, own)}"
     )
-    if needed + request > capacity:
-        return None, (
-            f"No setting helps: {format_bytes(used)} in use and {failed} are "
-            f"{format_bytes(used + request - capacity)} more than the {format_bytes(capacity)} that PyTorch can have."
-            + _larger(tries, target, recorded)
-        )
-    helping = [each for each in settable if _serves(each.outcome, target, recorded)]
-    if not helping:
-        for each in settable:
-            if each.outcome.served_at is not None and each.outcome.served_at < target:
-                return None, _earlier(each, target)
-        if not settable:
-            return None, f"No setting was tried for {failed}." + _larger(tries, target, recorded)
-        names = ", ".join(each.plan.setting for each in settable)
-        return None, (
-            f"None of the settings tried serves {failed} ({names}): {format_bytes(used)} was in use, of "
-            f"{format_bytes(capacity)} that PyTorch can have."
-            + _larger(tries, target, recorded)
-            + _old_layout(requests, own)
-        )
-    best = helping[0]
+
+
+def _served(base: Baseline, best: Try, failed: str, recorded: bool, capacity: int) -> str:
+    """A setting serves the request: with what, and what that is worth."""
     verb = "would have served" if recorded else "serves"
     says = f"{best.plan.setting} {verb} {failed}, with at most {_size(best.outcome.peak_reserved_bytes)} reserved."
     left = capacity - best.outcome.allocated_bytes
@@ -117,7 +115,14 @@ def _for_failure(
         says += " What the job would have asked for after it is not in the trace."
     if not base.reproduced:
         says += " But the simulation does not give what the trace shows, so this is a guess."
-    return best.trial, says
+    return says
+
+
+def _beyond(needed: int, least: int, most: int) -> str:
+    """How much is missing; a capacity that is known as a range gives no number."""
+    if most == least:
+        return f"{format_bytes(needed - least)} more than the {format_bytes(least)}"
+    return f"more than the {format_bytes(least)} to {format_bytes(most)}"
 
 
 def _earlier(each: Try, target: int) -> str:

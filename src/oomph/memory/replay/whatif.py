@@ -25,35 +25,47 @@ UNKNOWN_HOW = "the trace shows no request for which memory ran out"
 class Baseline:
     """The job's own settings, simulated: what other trials are compared with.
 
-    `capacity_bytes`: what PyTorch has in all (None: not known), `how` as a phrase. `real_capacity_bytes`: what it had
-    when the trace was recorded; the same, unless the caller gave another. `capacity_at`: where it was less, by
-    position of a recorded failure. `reproduced`: with the real capacity, the simulation does exactly what the trace
-    shows. `agree` counts the segment events before the first that differs; None when none does.
+    `capacity_bytes`: what PyTorch has in all, at the failed request if there is one (None: not known); `how` as a
+    phrase. `most_bytes`: it may be up to this. `ground`: the same with the job's settings as a trial has it; its real
+    capacity is that of the recording, also where the caller gave another. `reproduced`: with the real capacity, the
+    simulation does exactly what the trace shows. `agree` counts the segment events before the first that differs;
+    None when none does.
     """
 
     capacity_bytes: int | None
+    most_bytes: int | None
     how: str
-    real_capacity_bytes: int | None
+    ground: Setup
     outcome: Outcome
     reproduced: bool
-    capacity_at: Mapping[int, int] = field(default_factory=dict)
     agree: int | None = None
 
     def setup(self, settings: AllocatorSettings) -> Setup:
         """The same memory, other settings."""
-        return Setup(
-            settings,
-            self.capacity_bytes,
-            real_capacity_bytes=self.real_capacity_bytes,
-            capacity_at=self.capacity_at,
-        )
+        return replace(self.ground, settings=settings)
+
+    def at(self, position: int) -> int | None:
+        """The capacity at the recorded failure there."""
+        return self.ground.capacity_at.get(position, self.capacity_bytes)
+
+    def most_at(self, position: int) -> int | None:
+        """What it may be there at most."""
+        return self.ground.capacity_at.get(position, self.most_bytes)
 
 
 @dataclass(frozen=True)
 class _Guess:
+    """`capacity`, at the failures `at`; `always`: at all other times too, otherwise nothing is known of them."""
+
     capacity: int | None
     how: str
     at: Mapping[int, int] = field(default_factory=dict)
+    most: int | None = None
+    always: bool = True
+
+    def setup(self, settings: AllocatorSettings, real: int | None) -> Setup:
+        before = self.capacity if self.always else None
+        return Setup(settings, before, real_capacity_bytes=real, capacity_at=self.at)
 
 
 def baseline(requests: Requests, settings: AllocatorSettings, given_bytes: int | None = None) -> Baseline:
@@ -69,7 +81,7 @@ def baseline(requests: Requests, settings: AllocatorSettings, given_bytes: int |
     guess = _Guess(given_bytes, GIVEN)
     if not real.reproduced:
         return _play(requests, settings, guess, given_bytes)
-    played = _play(requests, settings, guess, real.real_capacity_bytes)
+    played = _play(requests, settings, guess, real.ground.real_capacity_bytes)
     return replace(played, reproduced=True, agree=None)
 
 
@@ -92,11 +104,12 @@ def _from_trace(requests: Requests, settings: AllocatorSettings) -> Baseline:
 
 
 def _play(requests: Requests, settings: AllocatorSettings, guess: _Guess, real: int | None) -> Baseline:
-    setup = Setup(settings, guess.capacity, real_capacity_bytes=real, capacity_at=guess.at)
+    setup = guess.setup(settings, real)
     outcome = run_trial(requests, setup)
     reproduced = same_events(requests, outcome)
     agree = None if reproduced else _first_difference(requests, outcome)
-    return Baseline(guess.capacity, guess.how, real, outcome, reproduced, guess.at, agree)
+    most = guess.capacity if guess.most is None else guess.most
+    return Baseline(guess.capacity, most, guess.how, setup, outcome, reproduced, agree)
 
 
 def _first_difference(requests: Requests, outcome: Outcome) -> int:
@@ -116,13 +129,15 @@ def _guesses(requests: Requests, settings: AllocatorSettings) -> Iterator[_Guess
     }
     if failures:
         last = available[failures[-1]]
-        if len(set(available.values())) == 1 and last >= peak:
-            yield _Guess(last, "reserved and free on the device at the failed request")
+        if last >= peak:
+            one = len(set(available.values())) == 1
+            how = (
+                f"reserved and free on the device at the {'failed request' if one else 'last failed request'}"
+            )
+            yield _Guess(last, how, available)
         else:
-            how = "reserved and free on the device at the last failed request"
-            if last < peak:
-                how += ", less than what was reserved before: other memory on the device had grown"
-            yield _Guess(max(last, peak), how, available)
+            how = "reserved and free on the device at the last failed request; other memory on it had grown"
+            yield _Guess(last, how, available, always=False)
         yield from _limits(requests, settings, available)
     bounds = [each.bound_bytes for each in requests.releases if each.bound_bytes is not None]
     above = [bound for bound in bounds if bound > peak]
@@ -142,7 +157,7 @@ def _limits(
     requests: Requests, settings: AllocatorSettings, available: Mapping[int, int]
 ) -> Iterator[_Guess]:
     """The device had room for the failed request: PyTorch's own limit was in the way. It lies between the most that
-    was reserved and what the request would have made of it."""
+    was reserved and what the request would have made of it; what is served at the least is served at all."""
     timeline, page = requests.timeline, settings.large_segment_size_bytes
     most = []
     for position in available:
@@ -155,7 +170,7 @@ def _limits(
     if most and min(most) >= peak:
         how = (
             f"a limit from {format_bytes(peak)} to {format_bytes(min(most))}, because the device had room for the "
-            "failed request"
+            "failed request; {} was used"
         )
-        for capacity in dict.fromkeys(((peak + min(most)) // 2, peak, min(most))):
-            yield _Guess(capacity, how)
+        for capacity in dict.fromkeys((peak, (peak + min(most)) // 2, min(most))):
+            yield _Guess(capacity, how.format(format_bytes(capacity)), most=min(most))
