@@ -9,7 +9,8 @@ from oomph.report.options import ReportOptions
 
 @dataclass(frozen=True)
 class SnapshotOptions(ReportOptions):
-    """`everything` lists all stacks, pools, retries and devices; `stacks` prints the call stacks of those shown."""
+    """`everything` lists all stacks, pools and retries; `stacks` prints the call stacks of those shown. Both: each of them
+    whole."""
 
     everything: bool = False
     stacks: bool = False

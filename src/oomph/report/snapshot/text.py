@@ -60,7 +60,7 @@ class SnapshotText:
         self.style = Style(options.colour)
         self.width = options.columns
         self.everything = bool(getattr(options, "everything", False))
-        self.stacks = bool(getattr(options, "stacks", False)) or self.everything
+        self.stacks = bool(getattr(options, "stacks", False))
 
     def render(self) -> str:
         """The whole text."""
@@ -93,12 +93,18 @@ class SnapshotText:
                 (f"Why: {failure.verdict} ({failure.certainty})", failure_lines(device, failure, self.width)),
                 ("What kept the free memory apart", pin_lines(failure, self.width)),
                 ("Ruled out", self._ruled_out()),
-                ("The request came from", stack_lines(failure.frames, self.width, whole=self.everything)),
+                (
+                    "The request came from",
+                    stack_lines(failure.frames, self.width, whole=self.everything or self.stacks),
+                ),
             ]
         else:
             sections.append(("Ruled out", self._ruled_out()))
         sections += [
-            ("What was alive", alive_lines(self.view, device, self.options, stacks=self.stacks)),
+            (
+                "What was alive",
+                alive_lines(self.view, device, self.options, stacks=self.stacks or self.everything),
+            ),
             ("Free lists of the allocator", pool_lines(device, self.width, everything=self.everything)),
             ("Cached memory given back to serve a request", retry_lines(device, self.options)),
             ("Growth", growth_lines(device, self.width, everything=self.everything)),

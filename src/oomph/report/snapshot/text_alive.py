@@ -35,7 +35,8 @@ def alive_lines(
     if not stacks:
         lines += aligned(rows, width, "rrlll")
     else:
-        lines += _with_stacks(device.holders, rows, width, whole=bool(getattr(options, "everything", False)))
+        whole = all(getattr(options, name, False) for name in ("everything", "stacks"))
+        lines += _with_stacks(device.holders, rows, width, whole=whole)
     rest = view.holders_left_out
     if rest.stacks:
         noun = "other stack" if stacks else "other place"
