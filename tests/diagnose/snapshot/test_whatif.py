@@ -341,6 +341,14 @@ def test_settings_lie_over_those_of_the_job():
     assert [trial.peak_reserved_bytes for trial in answer.trials] == [160 * MIB, 160 * MIB, 136 * MIB]
 
 
+def test_collection_that_the_job_had_is_not_simulated_and_the_answer_says_so():
+    recorder = Recorder(replace(PLAIN, garbage_collection_threshold=0.5))
+    recorder.malloc(136 * MIB)
+    for trial in ask(recorder, "expandable_segments:True", capacity_bytes=1000 * MIB).trials:
+        assert "below a limit, which no snapshot holds" in trial.caveat
+        assert "set_per_process_memory_fraction" not in trial.change
+
+
 def test_what_is_on_is_switched_off():
     recorder = Recorder(AllocatorSettings(torch=(2, 6), expandable_segments=True))
     recorder.malloc(30 * MIB)

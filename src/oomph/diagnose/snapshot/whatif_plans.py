@@ -151,7 +151,7 @@ def _layered(text: str, settings: AllocatorSettings) -> Plan:
         _words(found) or ("nothing that decides where blocks go" if other else "nothing"),
         changed,
         min((_RANKS[key] for key in keys), default=_LAST_RANK),
-        collects=changed.garbage_collection_threshold > 0.0 and changed.fraction is None,
+        collects="garbage_collection_threshold" in found and changed.fraction is None,
         caveats=tuple(caveats),
     )
 
