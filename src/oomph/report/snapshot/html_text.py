@@ -21,7 +21,7 @@ from oomph.report.snapshot.text_alive import (
 )
 from oomph.report.snapshot.text_failure import failure_rows
 from oomph.report.snapshot.text_more import device_words, leak_rows, notes_of, trial_rows
-from oomph.report.snapshot.view import SnapshotView
+from oomph.report.snapshot.view import LeftOut, SnapshotView
 from oomph.report.snapshot.words import (
     frame_line,
     headline,
@@ -58,7 +58,7 @@ def table(rows: Sequence[Sequence[str]], numbers: str) -> str:
 
 
 def header_html(view: SnapshotView) -> str:
-    """What was read, the headline and the moment."""
+    """What was read, the headline, what to do, and the moment."""
     device = view.device
     failure = None if device is None else device.failure
     css = "verdict" if failure is not None and not failure.caught else "verdict fine"
@@ -66,6 +66,10 @@ def header_html(view: SnapshotView) -> str:
     parts.append(f"<p>{element('strong', headline(view))}</p>")
     if failure is not None:
         parts.append(element("p", flat(failure.says)))
+    if view.report.advice is not None:
+        parts.append(element("p", f"First change: {flat(view.report.advice.first.title)}"))
+    if device is not None and device.what_if is not None:
+        parts.append(element("p", f"What if: {flat(device.what_if.says)}"))
     if device is not None and moment_words(device):
         parts.append(element("p", moment_words(device), "quiet"))
     return "\n".join([*parts, "</div>"])
@@ -73,8 +77,10 @@ def header_html(view: SnapshotView) -> str:
 
 def sections_html(view: SnapshotView, options: ReportOptions) -> str:
     """All that follows the drawings: what concerns one device, then findings, advice and notes."""
+    many = len(view.report.devices) > 1
     parts = [
-        _device(view, device, options, many=len(view.report.devices) > 1) for device in view.report.devices
+        _device(device, left_out, options, many=many)
+        for device, left_out in zip(view.report.devices, view.left_out, strict=True)
     ]
     parts.append(_section("Findings", _findings(view)))
     parts.append(_section("Ruled out", _ruled_out(view)))
@@ -110,7 +116,7 @@ def _items(texts: Iterable[str]) -> str:
     return f"<ul>{items}</ul>" if items else ""
 
 
-def _device(view: SnapshotView, device: DeviceReport, options: ReportOptions, *, many: bool) -> str:
+def _device(device: DeviceReport, left_out: LeftOut, options: ReportOptions, *, many: bool) -> str:
     title = f" of GPU {device.index}" if many else ""
     parts = []
     if device.failure is not None:
@@ -122,7 +128,7 @@ def _device(view: SnapshotView, device: DeviceReport, options: ReportOptions, *,
     shares = share_rows(device.shares)
     parts.append(_section(f"Categories{title}", table(shares, "lrrrl")))
     if device.holders:
-        parts.append(_section(f"Stacks{title} that hold the most", _holders(view, device)))
+        parts.append(_section(f"Stacks{title} that hold the most", _holders(device, left_out)))
     pools = pools_of_interest(device, everything=True)
     parts.append(_section(f"Free lists of the allocator{title}", table(pool_rows(pools), "rrrrl")))
     parts += [_growth(device, title), _what_if(device, title), _retries(device, title)]
@@ -162,7 +168,7 @@ def _pins(failure: Failure) -> str:
     return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
-def _holders(view: SnapshotView, device: DeviceReport) -> str:
+def _holders(device: DeviceReport, rest: LeftOut) -> str:
     heads = "".join(
         element("th", text, css)
         for text, css in (
@@ -175,7 +181,6 @@ def _holders(view: SnapshotView, device: DeviceReport) -> str:
         )
     )
     rows = "\n".join(_holder(holder) for holder in device.holders)
-    rest = view.left_out[view.report.devices.index(device)]
     told = (
         element("p", f"and {rest.stacks:,} more stacks with {format_bytes(rest.bytes)}", "quiet")
         if rest.stacks

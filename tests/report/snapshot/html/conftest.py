@@ -49,11 +49,14 @@ class Opened:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Started once, with a new empty profile. Its absence is the only reason to skip."""
+    """Started once, with a new empty profile. Only where there is none to start, its tests are skipped."""
     path = chromium()
     if path is None:
         pytest.skip("no Chromium or Chrome on this machine: install one, or name it in OOMPH_CHROMIUM")
-    from playwright.sync_api import sync_playwright
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.skip("Playwright, which drives the browser, is not installed: it is part of the extra `test`")
 
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=_FLAGS)

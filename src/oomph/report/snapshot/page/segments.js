@@ -115,8 +115,8 @@ class SegmentMap {
         context.fillStyle = c === FREE ? style("hole") : c === PENDING ? style("pending") : palette[c][(k + segment[k]) % 3];
         context.fillRect(x, y, end - x, ROW);
         if (c === FREE && end - x > 2) { context.fillStyle = hatch; context.fillRect(x, y, end - x, ROW); }
-        if (k === largest) {
-          context.fillStyle = style("alarm");
+        if (k === largest || k === this.cursor) {
+          context.fillStyle = style(k === this.cursor ? "ink" : "alarm");
           context.fillRect(x, y - 2, end - x, 3);
           context.fillRect(x, y + ROW - 1, end - x, 3);
         }
@@ -162,8 +162,11 @@ class SegmentMap {
     if (event.key === "+" || event.key === "=") this.zoom(2);
     else if (event.key === "-") this.zoom(0.5);
     else if (by && pieces) {
-      this.cursor = ((this.cursor === undefined ? -by : this.cursor) + by + pieces) % pieces;
-      tip.keep("segments-kept", this.describe(Math.max(0, this.cursor), Infinity));
+      this.cursor = this.cursor === undefined ? 0 : (this.cursor + by + pieces) % pieces;
+      const row = Math.floor(this.owner.indexOf(this.cursor) / this.width);
+      if (row >= 0) this.scroller.scrollTop = this.tops[row] - 200;
+      this.paint();
+      tip.keep("segments-kept", this.describe(this.cursor, Infinity));
     } else return;
     event.preventDefault();
   }
