@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.snapshot.analysis import Analysis
 from oomph.diagnose.snapshot.model import How, Steps
+from oomph.diagnose.snapshot.places import is_generated, is_python, is_users
 from oomph.errors import UsageError
 from oomph.evidence.snapshot import allocator_settings, from_bytes, read
 from oomph.memory.moment import window
 from oomph.memory.replay import blind, exact
+from oomph.memory.stacks import Frame
 from oomph.memory.timeline import Kind
 from oomph.report.exports import export
 from oomph.report.exports.exactly import Ends, exactly
@@ -194,7 +196,34 @@ def test_redacted(tmp_path):
     found = written(tmp_path, analysis, redact=True)
     assert "jane" not in str(found)
     assert "node17" not in str(found)
-    assert found["device_traces"][0][1]["frames"][0]["filename"] == "<path>/model.py"
+    assert found["device_traces"][0][1]["frames"][0]["filename"] == "/path/model.py"
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("/home/jane/model.py", "/path/model.py"),
+        (
+            "/home/jane/env/lib/python3.11/site-packages/torch/optim/adam.py",
+            "/site-packages/torch/optim/adam.py",
+        ),
+        ("C:\\Users\\jane\\Lib\\site-packages\\torch\\optim\\adam.py", "/site-packages/torch/optim/adam.py"),
+        ("/home/jane/conda/lib/python3.11/threading.py", "/lib/python3/threading.py"),
+        ("/home/jane/src/Python/ceval.c", "/path/ceval.c"),
+        (f"/tmp/torchinductor_jane/ab/c{'a2' * 25}b.py", "/torchinductor/<secret>.py"),
+        ("empty.cpp", "empty.cpp"),
+        ("??", "??"),
+        ("<string>", "<string>"),
+    ],
+)
+def test_redacted_files_can_still_be_told_apart(tmp_path, file, expected):
+    trace = [event("alloc", BASE, 512, frames=[{"name": "f", "filename": file, "line": 1}])]
+    (one,) = written(tmp_path, analysis_of(snapshot(traces=[trace])), redact=True)["device_traces"][0]
+    shown = one["frames"][0]["filename"]
+    assert shown == expected
+    before, after = Frame("f", file, 1), Frame("f", shown, 1)
+    for told in (is_python, is_users, is_generated):
+        assert told(after) == told(before)
 
 
 # -- which window -----------------------------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ class _Cut:
             source=analysis.snapshot.source,
             frames=frames,
             others=[annotation["name"] for annotation in self._annotations],
+            keep_paths=True,
         )
         self._redact = redact
         self._frames: dict[Frame, dict[str, Any]] = {}
