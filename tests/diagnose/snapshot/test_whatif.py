@@ -7,51 +7,13 @@ from dataclasses import replace
 import pytest
 
 from oomph.diagnose.snapshot import whatif_answer
-from oomph.diagnose.snapshot.model import Trial, WhatIf
-from oomph.diagnose.snapshot.whatif import what_if
-from oomph.errors import UsageError
 from oomph.evidence.snapshot import allocator_settings
-from oomph.memory.allocator.errors import SettingsError
-from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.replay import start_state
 from oomph.memory.replay.trial_requests import Requests
 from oomph.memory.replay.whatif import baseline
 from oomph.units import GIB, MIB
+from tests.diagnose.snapshot.whatif_jobs import PLAIN, ask, free, full_card, mixed, named, pinned
 from tests.memory.replay.recorder import Recorder
-
-PLAIN = AllocatorSettings(torch=(2, 6))
-
-
-def ask(recorder: Recorder, *asked: str, last: int | None = None, **given: object) -> WhatIf:
-    snapshot = recorder.snapshot(last)
-    settings = allocator_settings(snapshot)
-    return what_if(snapshot.devices[0], settings, asked=asked or ("all",), **given)  # type: ignore[arg-type]
-
-
-def named(answer: WhatIf, setting: str) -> Trial:
-    return next(trial for trial in answer.trials if trial.setting == setting)
-
-
-def free(recorder: Recorder, address: int | None) -> None:
-    recorder.free([known for known, *_ in recorder.live].index(address or -1))
-
-
-def pinned(unit: int, capacity: int | None = None) -> Recorder:
-    """Five segments of 200 units, each with a block of 2 at its head that stays; then a request of 400.
-
-    A block of 200 is taken and freed, 2 split its head off, and 198 fill the rest, so that the next 200 need a new
-    segment. In the end the 198 are freed: 10 units are in use, in five holes of 198 lie 990, 1000 are reserved.
-    """
-    recorder = Recorder(PLAIN, capacity)
-    rests = []
-    for _ in range(5):
-        free(recorder, recorder.malloc(200 * unit))
-        recorder.malloc(2 * unit)
-        rests.append(recorder.malloc(198 * unit))
-    for rest in rests:
-        free(recorder, rest)
-    recorder.malloc(400 * unit)
-    return recorder
 
 
 def test_pinned_segments_are_cured_by_expandable_segments():
@@ -89,14 +51,6 @@ def test_without_a_failure_a_setting_is_worth_trying_for_a_tenth_and_one_gib():
     assert named(small, "expandable_segments:True").peak_reserved_bytes == 1220 * MIB
     assert small.worth_trying is None
     assert small.says.startswith("Nothing failed; none of the settings tried lowers")
-
-
-def full_card() -> Recorder:
-    """1000 MiB, 900 in use, and a request of 200."""
-    recorder = Recorder(PLAIN, 1000 * MIB)
-    for _ in range(4):
-        recorder.malloc(300 * MIB)
-    return recorder
 
 
 def test_a_limit_is_a_range_and_the_answer_says_so():
@@ -144,20 +98,6 @@ def test_rounding_can_make_it_worse():
     assert answer.says.endswith("With roundup_power2_divisions:4 a request fails at event 13.")
 
 
-def mixed() -> Recorder:
-    """1300 MiB. Blocks of 600 MiB come and go; small ones that stay settle in what they leave.
-
-    600 freed, 30 at its head; 600 need a segment of their own; freed, another 30 go into the first. Then 800: the
-    first segment is pinned, the second is given back: 600 + 800 are 100 too many.
-    """
-    recorder = Recorder(PLAIN, 1300 * MIB)
-    for _ in range(2):
-        free(recorder, recorder.malloc(600 * MIB))
-        recorder.malloc(30 * MIB)
-    recorder.malloc(800 * MIB)
-    return recorder
-
-
 def test_large_blocks_that_are_kept_whole():
     """From 512 MiB on blocks are kept whole: the 30s get segments of their own, one block of 600 serves both times,
     and is given back for the 800: 60 + 800."""
@@ -171,15 +111,6 @@ def test_large_blocks_that_are_kept_whole():
     both = ask(recorder)
     assert named(both, "max_split_size_mb:512").served_at == failed
     assert both.worth_trying == named(both, "expandable_segments:True")  # needs no measuring
-
-
-def test_sizes_of_max_split_that_do_the_same_are_shown_once():
-    """The largest block has 200 MiB: 512 and 256 change nothing and are left out."""
-    shown = [trial.setting for trial in ask(pinned(MIB)).trials]
-    assert "max_split_size_mb:512" not in shown
-    assert "max_split_size_mb:256" not in shown
-    asked = ask(pinned(MIB), "max_split_size_mb:512")  # whoever asks gets an answer
-    assert named(asked, "max_split_size_mb:512").peak_reserved_bytes == 1400 * MIB
 
 
 def test_emptying_the_cache_changes_nothing():
@@ -239,24 +170,6 @@ def test_a_stack_tells_empty_cache_from_memory_that_ran_out(asked_for: bool):
         assert answer.capacity_bytes is not None
         assert 900 * MIB <= answer.capacity_bytes < 1700 * MIB
         assert "because cached memory had to be given back to serve a request" in answer.capacity_how
-
-
-def test_garbage_collection_names_the_limit_that_it_needs():
-    """A limit of 1000 MiB, collection from 800 on: 250 in use and 600 cached when 310 are asked for. Both cached
-    blocks are equally old, and go at once; without collection a retry does it."""
-    recorder = Recorder(PLAIN, 1000 * MIB)
-    blocks = [recorder.malloc(size * MIB) for size in (300, 302, 250)]
-    for block in blocks[:2]:
-        free(recorder, block)
-    recorder.malloc(310 * MIB)
-    answer = ask(recorder, "garbage_collection_threshold:0.8", capacity_bytes=1000 * MIB)
-    own, collected = answer.trials
-    assert (own.retries, own.releases) == (1, 2)
-    assert (collected.retries, collected.releases) == (0, 2)
-    assert "set_per_process_memory_fraction, here such that PyTorch may have 1000.00 MiB" in collected.change
-    unknown = ask(pinned(MIB), "garbage_collection_threshold:0.8")
-    assert "Without a limit this does nothing" in unknown.trials[1].caveat
-    assert "garbage_collection_threshold:0.8" not in [trial.setting for trial in ask(pinned(MIB)).trials]
 
 
 def test_what_was_there_before_the_trace_keeps_its_layout_and_the_answer_says_so():
@@ -331,74 +244,3 @@ def test_a_simulation_that_fails_where_the_job_went_on_tells_nothing():
     assert says.endswith(
         "at event 1, where the trace goes on, so it cannot tell what others would have done."
     )
-
-
-def test_settings_lie_over_those_of_the_job():
-    """The job's own rounding stays: 136 MiB are 160 in every trial but the one that takes all settings away."""
-    recorder = Recorder(AllocatorSettings(torch=(2, 6), roundup_power2_divisions=(4,) * 16))
-    recorder.malloc(136 * MIB)
-    answer = ask(recorder, "expandable_segments:True", "defaults")
-    assert [trial.peak_reserved_bytes for trial in answer.trials] == [160 * MIB, 160 * MIB, 136 * MIB]
-
-
-def test_collection_that_the_job_had_is_not_simulated_and_the_answer_says_so():
-    recorder = Recorder(replace(PLAIN, garbage_collection_threshold=0.5))
-    recorder.malloc(136 * MIB)
-    for trial in ask(recorder, "expandable_segments:True", capacity_bytes=1000 * MIB).trials:
-        assert "below a limit, which no snapshot holds" in trial.caveat
-        assert "set_per_process_memory_fraction" not in trial.change
-
-
-def test_what_is_on_is_switched_off():
-    recorder = Recorder(AllocatorSettings(torch=(2, 6), expandable_segments=True))
-    recorder.malloc(30 * MIB)
-    answer = ask(recorder)
-    assert named(answer, "").peak_reserved_bytes == 40 * MIB
-    assert named(answer, "expandable_segments:False").peak_reserved_bytes == 30 * MIB
-    assert [trial.setting for trial in answer.trials].count("expandable_segments:True") == 0
-
-
-def test_a_setting_that_decides_nothing_says_so():
-    recorder = full_card()
-    answer = ask(recorder, "pinned_use_background_threads:True", "expandable_segments:False", "empty_cache")
-    assert "does not decide where blocks go" in answer.trials[1].caveat
-    assert "The job had this already." in answer.trials[2].caveat
-    assert "No phase or step was found" in answer.trials[3].caveat
-    assert len({trial.peak_reserved_bytes for trial in answer.trials}) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "reason"),
-    [
-        ("max_split_size_mb:10", SettingsError, "max_split_size_mb too small, must be > 20"),
-        ("garbage_collection_threshold:2", SettingsError, "too big"),
-        ("expandable_segments:yes", SettingsError, "True/False"),
-        ("large_segment_size_mb:64", SettingsError, "large_segment_size_mb"),  # 2.6 does not know it
-        ("rubbish", SettingsError, "rubbish"),
-        ("capacity:lots", UsageError, "write a size"),
-        ("backend:cudaMallocAsync", UsageError, "native allocator"),
-        ("", UsageError, "needs a setting"),
-    ],
-)
-def test_what_pytorch_refuses_is_refused_with_its_reason(text: str, error: type[Exception], reason: str):
-    with pytest.raises(error, match=reason):
-        ask(full_card(), text)
-
-
-def test_several_streams_and_a_trace_that_does_not_fit_are_caveats():
-    recorder = full_card()
-    recorder.malloc(2 * MIB, stream=7)
-    assert all("Several streams" in trial.caveat for trial in ask(recorder).trials)
-    odd = Recorder(PLAIN)
-    odd.malloc(3 * MIB)
-    odd.events.append({"action": "segment_alloc", "addr": 1 << 30, "size": 64 * MIB, "stream": 0})
-    answer = ask(odd)
-    assert all("does not give what the trace shows" in trial.caveat for trial in answer.trials)
-
-
-def test_without_history_there_is_nothing_to_replay():
-    recorder = Recorder(PLAIN)
-    answer = ask(recorder)
-    assert (answer.trials, answer.worth_trying) == ((), None)
-    with pytest.raises(SettingsError):
-        ask(recorder, "rubbish")
