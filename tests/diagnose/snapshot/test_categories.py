@@ -125,6 +125,39 @@ def test_what_backward_leaves_is_a_gradient():
     assert told(analysis, other) == ("gradients", "lifetime", "possible")
 
 
+def test_gradients_are_dropped_after_an_optimizer_that_allocates_nothing():
+    """SGD without momentum, or a fused optimizer in its later steps: zero_grad is all that follows backward."""
+    recorder = Recorder()
+    recorder.alloc(4 * MIB, LOAD)
+    gradients, flows = [], []
+    for _ in range(3):
+        kept = recorder.alloc(2 * MIB, FORWARD)
+        recorder.temporary(3 * MIB, BACKWARD)
+        gradients.append(recorder.alloc(4 * MIB, BACKWARD))
+        for _ in range(10):
+            recorder.temporary(MIB, BACKWARD)
+        flows.append(recorder.alloc(3 * MIB, BACKWARD))
+        recorder.free(kept, flows[-1], gradients[-1])
+    analysis = recorder.analysis()
+    assert {told(analysis, one) for one in gradients} == {("gradients", "lifetime", "likely")}
+    assert {told(analysis, one) for one in flows} == {("temporaries", "lifetime", "possible")}
+
+
+def test_a_forward_that_nothing_tells_does_not_join_two_backwards():
+    recorder = Recorder()
+    gradients = []
+    for _ in range(2):
+        kept = recorder.alloc(2 * MIB, MAIN)
+        recorder.temporary(MIB, BACKWARD)
+        gradients.append(recorder.alloc(4 * MIB, BACKWARD))
+        recorder.temporary(MIB, BACKWARD)
+        recorder.free(kept)
+        recorder.temporary(MIB, MAIN)
+        recorder.free(gradients[-1])
+    analysis = recorder.analysis()
+    assert {told(analysis, one)[0] for one in gradients} == {"gradients"}
+
+
 def test_recomputed_activations():
     recorder = Recorder()
     recorder.temporary(MIB, FORWARD)

@@ -79,18 +79,25 @@ def test_an_optimizers_range_speaks_for_requests_without_stacks():
     assert phases(recorder) == ["u", "o", "u"]
 
 
-def test_without_python_frames_a_request_is_backwards_if_backward_shows():
+def test_without_python_frames_a_request_is_backwards_if_passes_show():
     recorder = Recorder(python_only=True)
     recorder.alloc(MIB, FORWARD)
-    recorder.alloc(512, SEED)
     recorder.alloc(MIB, BACKWARD)  # no Python in it: recorded without a stack
+    recorder.alloc(512, SEED)
     assert phases(recorder) == ["f", "b", "b"]
 
 
-def test_without_python_frames_nothing_is_guessed_where_no_backward_shows():
+def test_without_python_frames_nothing_is_guessed_where_no_pass_shows():
     recorder = Recorder(python_only=True)
-    recorder.alloc(MIB, FORWARD)
+    recorder.alloc(MIB, MAIN)
     recorder.alloc(MIB, BACKWARD)
+    assert phases(recorder) == ["u", "u"]
+
+
+def test_with_frames_of_cpp_a_missing_stack_says_nothing():
+    recorder = Recorder()
+    recorder.alloc(MIB, FORWARD)
+    recorder.alloc(MIB)
     assert phases(recorder) == ["f", "u"]
 
 

@@ -50,6 +50,8 @@ Mask = NDArray[np.bool_]
 _FORWARD, _BACKWARD, _OPTIMIZER, _LOAD, _INIT = (
     NUMBER[phase] for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.LOAD, Phase.INIT)
 )
+#: Phases that end a backward; an optimizer may step inside.
+_NOT_BACKWARD = (BREAK, *(NUMBER[one] for one in Phase if one not in (Phase.BACKWARD, Phase.OPTIMIZER)))
 _SHORT = np.array([NUMBER[one] for one in (Phase.EVAL, Phase.GENERATE, Phase.SAVE)], np.int8)
 _NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
 _LIKELY = tuple(Certainty).index(Certainty.LIKELY)
@@ -60,6 +62,8 @@ WORKSPACE_BYTES = 2 * 4096 * 1024 + 8 * 16 * 1024
 HOPPER_WORKSPACE_BYTES = 32 * 1024 * 1024
 #: A temporary of a forward is seldom there for more requests than a layer makes.
 _SOON = 64
+#: What the last operators of a backward use is a few requests old at its end.
+_JUST = 8
 #: One workspace per thread and stream that multiplies: more blocks of the size are something else.
 _MOST_WORKSPACES = 4
 
@@ -147,7 +151,7 @@ class _Rules:
         columns.set(into_backward, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
         columns.set(mine & kept & cut, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
         # Without a backward to come, a graph that is dropped frees late what it had kept for one.
-        late = np.searchsorted(self._lives.born, self._lives.freed) - np.arange(len(mine)) > _SOON
+        late = self._requests_lived > _SOON
         columns.weaken(mine & ~kept & open_end & late & ~self._label.no_grad)
         # What outlives the next step too was kept for something else, or leaks.
         columns.weaken(into_backward & (self._steps_lived >= 2))
@@ -174,21 +178,38 @@ class _Rules:
             return
         gone = (runs.freed == runs.born) | (
             # An optimizer inside backward cuts it into pieces; a temporary may live across.
-            (runs.freed < runs.next(_FORWARD, BREAK)[runs.born]) & (self._phase_when_freed() == _BACKWARD)
+            (runs.freed < runs.next(*_NOT_BACKWARD)[runs.born]) & (self._phase_when_freed() == _BACKWARD)
         )
-        columns.set(mine & gone, Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
-        survives = mine & ~gone
+        columns.set(mine & gone & ~runs.behind, Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
         broken = self._before_break()
-        last = runs.born == runs.count - 1
-        leftover = survives & last & (self._lives.freed < self._lives.events)
-        columns.set(leftover, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
-        self._undecided_in_cut |= survives & broken
-        whole = survives & ~broken & ~leftover
+        self._undecided_in_cut |= mine & ~gone & broken
+        whole = mine & ~gone & ~broken & ~runs.behind
         columns.set(whole, Category.GRADIENTS, How.LIFETIME, Certainty.LIKELY)
         # Where the parameters are known, a gradient has the size of one.
         parameters = self._sizes(Category.PARAMETERS)
+        fits = np.isin(self._lives.requested_bytes, parameters)
         if len(parameters):
-            columns.weaken(whole & ~np.isin(self._lives.requested_bytes, parameters))
+            columns.weaken(whole & ~fits)
+        self._behind_backward(mine & runs.behind, fits)
+
+    def _behind_backward(self, mine: Mask, fits: Mask) -> None:
+        """Freed behind the last request of a backward: what its last operators used, or gradients that are dropped
+        after an optimizer step that allocates nothing. Gradients have the size of a parameter, and most are older."""
+        columns, lives = self._columns, self._lives
+        columns.set(mine & fits, Category.GRADIENTS, How.LIFETIME, Certainty.LIKELY)
+        columns.weaken(mine & fits & (self._requests_lived < _JUST))
+        # Without known parameters, sizes of blocks from before the trace that stay.
+        stay = lives.requested_bytes[(lives.born < 0) & (lives.freed == lives.events)]
+        maybe = (
+            mine & ~fits & (np.isin(lives.requested_bytes, np.unique(stay)) | (self._requests_lived > _SOON))
+        )
+        columns.set(maybe, Category.GRADIENTS, How.LIFETIME, Certainty.POSSIBLE)
+        columns.set(mine & ~fits & ~maybe, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
+
+    @property
+    def _requests_lived(self) -> Ints:
+        """How many requests came while each block was there."""
+        return np.searchsorted(self._lives.born, self._lives.freed) - np.arange(len(self._lives))
 
     def _sizes(self, *categories: Category) -> Ints:
         """Bytes of the blocks whose frames say that they are one of these."""
@@ -217,13 +238,12 @@ class _Rules:
         mine = self._born(_OPTIMIZER)
         if not mine.any():
             return
-        columns.set(
-            mine & ((runs.freed == runs.born) | label.clips),
-            Category.TEMPORARIES,
-            How.LIFETIME,
-            Certainty.LIKELY,
+        gone = (runs.freed == runs.born) | (
+            (runs.freed < runs.next(_FORWARD, _BACKWARD, BREAK)[runs.born])
+            & (self._phase_when_freed() == _OPTIMIZER)
         )
-        survives = mine & (runs.freed > runs.born) & ~label.clips
+        columns.set(mine & (gone | label.clips), Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
+        survives = mine & ~gone & ~label.clips
         state = survives & (label.category == _NUMBER[Category.OPTIMIZER_STATE])
         columns.set(state, Category.OPTIMIZER_STATE, How.FRAMES, Certainty.LIKELY)
         last = runs.born == runs.count - 1

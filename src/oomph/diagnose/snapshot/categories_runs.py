@@ -22,12 +22,13 @@ class Runs:
     """Requests in their order, cut where the phase changes: a run is a stretch of one phase.
 
     An out-of-memory event is a run of its own (phase BREAK): what is freed behind it was alive when a request failed.
-    Requests of unknown phase between two of the same phase belong to that stretch, others are a run of phase UNKNOWN.
+    Requests of unknown phase between two of a forward belong to it (a function of the user's own between modules);
+    others are a run of phase UNKNOWN: between two of a backward a whole forward may lie whose stacks say nothing.
 
     `phase` has one entry per run; `born` and `freed` one per block: the run in which it was requested (-1: before the
     trace) and the one in which it was freed, `count` for what was freed after the last request or not at all, -1
     before the first. `unsaid` tells of each block whether its own request had no phase. `phase_at_birth` is the phase
-    of its run.
+    of its run. `behind`: freed between the last request of that run and the first of the next.
     """
 
     def __init__(self, lives: Lifetimes, event_phase: NDArray[np.int8], breaks: Sequence[int] | Ints) -> None:
@@ -50,6 +51,7 @@ class Runs:
         self.freed = self.run_at(lives.freed - 1)
         late = lives.freed > (places[-1] if len(places) else -1)
         self.freed[late] = self.count
+        self.behind = self._freed_behind(lives, changes)
         self.unsaid = np.zeros(len(lives), bool)
         self.unsaid[self._inside] = event_phase[requests] == _UNKNOWN
         self.phase_at_birth = np.full(len(lives), _UNKNOWN, np.int8)
@@ -62,6 +64,15 @@ class Runs:
             return np.full(len(positions), -1, np.int64)
         index = np.searchsorted(self._places, positions, side="right") - 1
         return np.where(index >= 0, self._run[np.maximum(index, 0)], -1).astype(np.int64)
+
+    def _freed_behind(self, lives: Lifetimes, changes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        behind = np.zeros(len(lives), bool)
+        if self.count:
+            last = np.append(np.flatnonzero(changes)[1:] - 1, len(changes) - 1)
+            index = np.searchsorted(self._places, lives.freed, side="left") - 1
+            rows = np.flatnonzero(self._inside & (lives.freed < lives.events))
+            behind[rows] = index[rows] == last[self.born[rows]]
+        return behind
 
     def next(self, *phases: np.int8) -> Ints:
         """For each run (and for -1, as the last entry) the number of the next later one of these phases; `count`
@@ -76,7 +87,7 @@ class Runs:
 
 
 def _bridge(said: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Unknown requests take the phase of those on both sides, where it is the same one."""
+    """Unknown requests between two of a forward are the forward's."""
     known = said != _UNKNOWN
     if known.all() or not known.any():
         return said
@@ -85,5 +96,5 @@ def _bridge(said: NDArray[np.int8]) -> NDArray[np.int8]:
     after = np.minimum.accumulate(np.where(known, index, len(said))[::-1])[::-1]
     left = np.where(before >= 0, said[np.maximum(before, 0)], _UNKNOWN)
     right = np.where(after < len(said), said[np.minimum(after, len(said) - 1)], _UNKNOWN)
-    same = ~known & (left == right) & (left != BREAK)
+    same = ~known & (left == right) & (left == NUMBER[Phase.FORWARD])
     return np.where(same, left, said).astype(np.int8)

@@ -25,6 +25,7 @@ Ints = NDArray[np.int64]
 PHASES = tuple(Phase)
 NUMBER = {phase: np.int8(number) for number, phase in enumerate(PHASES)}
 _UNKNOWN = NUMBER[Phase.UNKNOWN]
+_PASSES = np.array((NUMBER[Phase.FORWARD], NUMBER[Phase.BACKWARD]), np.int8)
 
 #: Ranges that PyTorch names (torch/optim/optimizer.py, torch/nn/parallel/distributed.py), then what people name theirs.
 _RANGES = (
@@ -115,13 +116,12 @@ def _annotate(
 
 
 def _without_stack(phase: NDArray[np.int8], stacks: NDArray[np.int32], cpp: bool) -> None:
-    """Where only Python was recorded, the autograd engine's threads have no stack at all: a request without one is a
-    backward's, if other requests have stacks and one of these is a backward's too (the loss's own gradient)."""
+    """Where only Python was recorded, the autograd engine's threads have no stack at all: a request without one is
+    likely a backward's, if the stacks of others show a forward or a backward."""
     none = stacks < 0
-    backward = NUMBER[Phase.BACKWARD]
-    if cpp or not none.any() or not (phase[~none] == backward).any():
+    if cpp or not none.any() or not np.isin(phase[~none], _PASSES).any():
         return
-    phase[none & (phase == _UNKNOWN)] = backward
+    phase[none & (phase == _UNKNOWN)] = NUMBER[Phase.BACKWARD]
 
 
 def _spread(
