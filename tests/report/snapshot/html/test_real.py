@@ -23,7 +23,7 @@ if FOLDER is not None:
         assert opened.requests == [opened.url]
         peaks = zip(listed["peak_reserved_bytes"], listed["peak_allocated_bytes"], strict=True)
         for number, (reserved, allocated) in enumerate(peaks):
-            if number:
+            if len(listed["peak_reserved_bytes"]) > 1:
                 opened.page.select_option("#device", index=number)
             drawn = opened.page.evaluate(
                 """() => { const t = oomph.timeline;
