@@ -294,6 +294,24 @@ class TestRefusals:
         assert len(result.stderr.splitlines()) == 1
         assert {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
 
+    @pytest.mark.skipif(os.name == "nt", reason="Windows allows no such names")
+    @pytest.mark.parametrize("arguments", [[], ["--redact"], ["--format", "json"]])
+    def test_a_name_does_nothing_to_the_terminal(self, run, files, arguments):
+        name = "bad\x1b[31m\n::error::x.pickle"
+        (files / name).write_bytes(b"")
+        (files / f"good{name}").write_bytes(pickle.dumps(job()))
+        for given in (
+            [name],
+            [name, f"good{name}"],
+            ["-v", f"good{name}"],
+            ["no" + name],
+            ["-o", "no/" + name, name],
+        ):
+            result = run("snapshot", *arguments, *given, color=True)
+            printed = result.stdout + result.stderr
+            assert "\x1b" not in printed
+            assert not any(line.startswith("::") for line in printed.splitlines())
+
     def test_no_file_is_a_usage_error(self, run):
         result = run("snapshot")
         assert (result.exit_code, "Usage: oomph snapshot" in result.stderr) == (2, True)

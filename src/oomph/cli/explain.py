@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from oomph.cli.codes import chosen_rules, complete_codes
-from oomph.cli.output import check_target, emit, write_file
+from oomph.cli.output import check_target, emit, one_line, write_file
 
 if TYPE_CHECKING:
     from oomph.diagnose.model import Diagnosis
@@ -248,5 +248,5 @@ def _finish(text: str, exit_code: int, options: ReportOptions, request: Request)
     else:
         write_file(request.target, text)
         if not request.quiet:
-            click.echo(_shown(f"wrote {request.target}", request, [str(request.target)]), err=True)
+            click.echo(one_line(_shown(f"wrote {request.target}", request, [str(request.target)])), err=True)
     return 0 if request.exit_zero else exit_code

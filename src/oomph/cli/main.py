@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from oomph import __version__
-from oomph.cli.output import silence_broken_pipe, tolerate_any_text
+from oomph.cli.output import one_line, silence_broken_pipe, tolerate_any_text
 from oomph.errors import OomphError
 
 #: Command name -> module with a `command`. In the order of `oomph --help`. A command's module imports what it needs
@@ -71,7 +71,7 @@ class LazyGroup(click.Group):
 
 def say(sentence: str) -> None:
     """One sentence to the user on stderr."""
-    click.echo(f"oomph: {sentence}", err=True)
+    click.echo(f"oomph: {one_line(sentence)}", err=True)
 
 
 def _without_names(ctx: click.Context, sentence: str) -> str:

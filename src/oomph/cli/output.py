@@ -35,6 +35,11 @@ def emit(text: str, *, colour: bool = False) -> None:
         silence_broken_pipe()
 
 
+def one_line(sentence: str) -> str:
+    """`sentence` with "?" for what a file's name may have and a terminal or a CI service could obey."""
+    return "".join(character if character.isprintable() else "?" for character in sentence)
+
+
 def check_target(target: Path, inputs: tuple[str, ...] = ()) -> None:
     """Raises UsageError where `write_file` would fail or destroy something, before any work is done.
 

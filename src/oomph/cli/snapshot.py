@@ -92,7 +92,9 @@ class Request:
     default=None,
     help="Say what differs between several snapshots.  [default: with more than one]",
 )
-@click.option("--all", "show_all", is_flag=True, help="List every stack, free list and retry; with -v each stack whole.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="List every stack, free list and retry; with -v each stack whole."
+)
 @click.option("--redact", is_flag=True, help="Leave out user names, host names, paths and tokens.")
 @click.option(
     "--select",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from oomph.cli.codes import chosen_rules
-from oomph.cli.output import emit, write_file
+from oomph.cli.output import emit, one_line, write_file
 from oomph.cli.settings import load_settings
 from oomph.cli.snapshot_check import FORMATS, capacity_of, check, window_ends
 from oomph.cli.snapshot_read import Answer, read_all
@@ -52,13 +52,13 @@ def run(request: Request) -> int:
 
 
 def _shown(sentence: str, request: Request) -> str:
-    """A sentence for people; with --redact without the names of files in it."""
+    """A sentence for people, on one line; with --redact without the names of files in it."""
     if not request.redact:
-        return sentence
+        return one_line(sentence)
     from oomph.report.redact import redact_names
 
     outputs = () if request.output is None else (request.output,)
-    return redact_names(sentence, (*request.files, *request.export, *outputs))
+    return one_line(redact_names(sentence, (*request.files, *request.export, *outputs)))
 
 
 def _say_written(path: str, request: Request) -> None:
