@@ -130,7 +130,13 @@ def _other_device(text: str, settings: AllocatorSettings) -> Plan:
 
 def _layered(text: str, settings: AllocatorSettings) -> Plan:
     """PyTorch's own text, over what the job had set."""
-    found = parse(text, settings.torch)
+    try:
+        found = parse(text, settings.torch)
+    except SettingsError as error:
+        version = ".".join(map(str, settings.torch))
+        raise SettingsError(
+            f"--what-if {text[:60]}: PyTorch {version}, whose format this snapshot has, refuses it: {error}"
+        ) from error
     other = dict(found.pop("other", ()))
     if found.get("backend", "native") != "native":
         raise UsageError(f"--what-if {text}: only PyTorch's native allocator is simulated.")
