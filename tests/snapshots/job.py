@@ -31,7 +31,8 @@ SCRATCH = ((45, 2, "cat"), (53, 4, "gelu"))
 class Spec:
     """The job's shape. `tokens` of step i is `tokens_at(i)`; `vocabulary` 0: no head. `keep` is called at the end of
     each step and may allocate what stays; from step `keep_from` on, one tensor of each of `keep_lines` outlives its
-    step. `communication_bytes`: DDP's buckets. `eval_every` 0: never."""
+    step. `communication_bytes`: DDP's buckets. `eval_every` 0: never.
+    `accumulate`: so many batches for one step of the optimizer."""
 
     layers: int = 4
     hidden: int = 1024
@@ -46,6 +47,7 @@ class Spec:
     keep_lines: tuple[Line | None, ...] = ()
     keep_from: int = 0
     evaluates_at: int = 64
+    accumulate: int = 1
     annotations: bool = True
 
 
@@ -90,11 +92,12 @@ class Job:
         spec, device = self.spec, self.device
         device.begin_step(step)
         tokens = spec.tokens_at(step) if spec.tokens_at else spec.tokens
-        device.phase = "forward"
-        inputs = [self._live(tokens * 8, sites.batch(), OTHER) for _ in range(2)]
-        self.forward(tokens, 54)
-        self.backward(tokens)
-        self._free(inputs)
+        for _ in range(spec.accumulate):
+            device.phase = "forward"
+            inputs = [self._live(tokens * 8, sites.batch(), OTHER) for _ in range(2)]
+            self.forward(tokens, 54)
+            self.backward(tokens)
+            self._free(inputs)
         self.optimize()
         if spec.keep:
             spec.keep(self, step)
@@ -150,7 +153,7 @@ class Job:
             wide = self._live(
                 tokens * spec.vocabulary * 4, sites.backward("LogSoftmaxBackward0"), TEMPORARIES
             )
-            self.gradients.append(device.alloc(weights.pop(0).requested_bytes, sites.backward(), GRADIENTS))
+            self._gradient(weights.pop(0))
             self._free([wide], sites.backward("LogSoftmaxBackward0"))
         while saved:
             tensor = saved.pop()
@@ -168,8 +171,17 @@ class Job:
             self._free([flow, tensor], sites.backward("MulBackward0"))
             flow = following
         for weight in weights:
-            self.gradients.append(device.alloc(weight.requested_bytes, sites.backward(), GRADIENTS))
+            self._gradient(weight)
         self._free([one for one in self.living if one.category == TEMPORARIES], sites.seed_gradient())
+
+    def _gradient(self, parameter: Tensor) -> None:
+        """The gradient of a parameter; a later one of the same step is added to the first and goes."""
+        if len(self.gradients) == len(self.parameters):
+            self._free(
+                [self._live(parameter.requested_bytes, sites.backward(), TEMPORARIES)], sites.backward()
+            )
+        else:
+            self.gradients.append(self.device.alloc(parameter.requested_bytes, sites.backward(), GRADIENTS))
 
     def optimize(self) -> None:
         """AdamW: two states for each parameter, made in the first step; scratch for all of them at once."""

@@ -247,3 +247,14 @@ def test_segments_alone_name_no_failure(make: Callable[[int], Made]):
         assert device.ledger.allocated_bytes == made.device.allocator.allocated_bytes
         assert device.growth is None
         assert device.retries == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_capture_fails_beside_what_is_cached(seed: int):
+    """From 2.13 on the event names the graph's pool. Before, nothing does, and then the reason is not known."""
+    made = elsewhere.during_capture(seed)
+    assert made.truth.failed is not None
+    failure = failure_of(made, "2.13")
+    assert failure.verdict is Verdict.OTHER_POOL, failure.says
+    check_numbers(failure, made.truth.failed)
+    assert failure_of(made, "2.10").verdict in (Verdict.UNKNOWN, Verdict.OTHER_POOL)

@@ -66,6 +66,21 @@ def graph_pool(seed: int, style: str = "all") -> Made:
     )
 
 
+def during_capture(seed: int, style: str = "all") -> Made:
+    """A CUDA graph's capture may not give back what is cached, whole segments though they are."""
+    card = Card(seed, (3 + seed % 9) * GIB, style=style)
+    allocator, pool = card.device.allocator, (1, 0)
+    size = (200 + seed * 11 % 300) * PAGE
+    buffer = card.device.alloc(size, sites.block(45), OTHER)
+    card.fill()
+    card.device.free(buffer)
+    allocator.begin_pool(pool)
+    failed = card.fails(size - 8 * MIB, sites.block(87), pool=pool)
+    allocator.end_pool(pool)
+    assert max(failed.other_holes) >= failed.request_bytes > failed.cached_own_bytes + failed.free_bytes
+    return card.made(Truth(verdict=OTHER_POOL, failed=failed))
+
+
 def large_pool(seed: int, style: str = "all") -> Made:
     """A small request, while the large pool has holes that small blocks never use."""
     card = Card(seed, (2 + seed % 5) * GIB + 512 * (seed % 3), style=style)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from oomph.units import GIB
+from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.units import GIB, MIB
 from tests.snapshots import sites
 from tests.snapshots.device import Device, Options, OutOfMemory, Tensor
 from tests.snapshots.job import OTHER, Job, Spec
@@ -17,6 +18,7 @@ from tests.snapshots.written import Made
 METRICS = sites.script(76, op="detach")
 HIDDEN = sites.block(52, "linear")
 LOGITS = sites.head()
+EVALUATION = sites.script(67, op="cat")
 
 #: Lengths whose tensors fill their segments without a rest, so that a block is as large as its request.
 _EVEN = 4096
@@ -31,31 +33,37 @@ class Run:
     truth: Truth
     seed: int = 0
     style: str = "all"
+    settings: AllocatorSettings = field(default_factory=AllocatorSettings)
 
     def roomy(self) -> Made:
         """All the steps, and a snapshot after the last."""
-        return self._run(80 * GIB)[0]
+        return self.on(80 * GIB)[0]
 
     def first_step_beyond(self, room_bytes: int) -> int:
         """The first step whose peak of what is allocated is more than there is room for, if memory had no end."""
         steps, self.steps = self.steps, 80
-        peaks = self._run(80 * GIB)[0].device.step_peaks()
+        peaks = self.on(80 * GIB)[0].device.step_peaks()
         self.steps = steps
         return next(step for step, peak in enumerate(peaks) if peak > room_bytes)
 
     def tight(self, room_bytes: int) -> Made:
         """As far as memory lasts; the truth then knows the step at which it did not."""
-        made, error = self._run(room_bytes)
+        made, error = self.on(room_bytes)
         assert error is not None
         made.truth.failed = error.failed
         made.truth.categories = dict(error.failed.categories)
         made.truth.fails_at_step = error.failed.step
         return made
 
-    def _run(self, room_bytes: int) -> tuple[Made, OutOfMemory | None]:
+    def on(self, room_bytes: int) -> tuple[Made, OutOfMemory | None]:
+        """The job on a device of so many bytes, and what stopped it."""
         device = Device(
             Options(
-                seed=self.seed, style=self.style, total_bytes=room_bytes + GIB // 2, outside_bytes=GIB // 2
+                seed=self.seed,
+                style=self.style,
+                settings=self.settings,
+                total_bytes=room_bytes + GIB // 2,
+                outside_bytes=GIB // 2,
             )
         )
         job = Job(device, self.spec)
@@ -115,6 +123,26 @@ def keeps_two(seed: int, style: str = "all", steps: int = 12) -> Run:
     return Run(spec, steps, Truth(leaks={HIDDEN.line: size, METRICS.line: 40 * 512}), seed, style)
 
 
+def keeps_logits_of_all_lengths(seed: int, style: str = "all", steps: int = 16) -> Run:
+    """`outputs.append(logits)`, each as long as its batch."""
+    chance = random.Random(seed)
+    lengths = [chance.randrange(4, 8) * 1024 for _ in range(steps)]
+    spec = replace(_spec(seed), keep_lines=(LOGITS.line,), tokens_at=lambda step: lengths[step])
+    size = sum(lengths) // steps * spec.vocabulary * 2
+    return Run(spec, steps, Truth(leaks={LOGITS.line: size}), seed, style)
+
+
+def keeps_at_evaluation(seed: int, style: str = "all", steps: int = 20) -> Run:
+    """`history.append(outputs)` in an evaluation that runs after every third step."""
+    size = 30 * MIB + seed * 2 * MIB
+
+    def keep(job: Job, step: int) -> None:
+        if step % 3 == 2:
+            job.kept.append(job.device.alloc(size, EVALUATION, OTHER))
+
+    return Run(replace(_spec(seed), keep=keep), steps, Truth(leaks={EVALUATION.line: size // 3}), seed, style)
+
+
 # -- no leaks -------------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +183,11 @@ def evaluates_without_a_trace(seed: int, style: str = "all", steps: int = 13) ->
     return Run(spec, steps, Truth(), seed, style)
 
 
+def accumulates(seed: int, style: str = "all", steps: int = 8) -> Run:
+    """Several batches for each step of the optimizer."""
+    return Run(replace(_spec(seed), accumulate=2 + seed % 3), steps, Truth(), seed, style)
+
+
 def cache_that_is_emptied(seed: int, style: str = "all", steps: int = 13) -> Run:
     """A list grows for four steps and is emptied at the fifth, again and again."""
 
@@ -169,12 +202,31 @@ def cache_that_is_emptied(seed: int, style: str = "all", steps: int = 13) -> Run
     return Run(replace(_spec(seed), keep=keep), steps, Truth(), seed, style)
 
 
-def ring_of_results(seed: int, style: str = "all", steps: int = 12) -> Run:
+def cache_that_is_emptied_late(seed: int, style: str = "all", steps: int = 17) -> Run:
+    """The same with nine steps between; the trace ends while it grows for the second time."""
+
+    def keep(job: Job, step: int) -> None:
+        if step % 10 == 9:
+            for tensor in job.kept:
+                job.device.free(tensor, sites.script(79))
+            job.kept.clear()
+        else:
+            job.kept.append(job.device.alloc(30_000_000, sites.script(77), OTHER))
+
+    return Run(replace(_spec(seed), keep=keep), steps, Truth(), seed, style)
+
+
+def long_ring_of_results(seed: int, style: str = "all", steps: int = 14) -> Run:
+    """`deque(maxlen=6)`: what is in it at the end was made in the last six steps, one in each."""
+    return ring_of_results(seed, style, steps, most=6)
+
+
+def ring_of_results(seed: int, style: str = "all", steps: int = 12, most: int = 3) -> Run:
     """`deque(maxlen=3)`: every step adds one and drops the oldest."""
 
     def keep(job: Job, step: int) -> None:
         job.kept.append(job.device.alloc(25_000_000, sites.script(77), OTHER))
-        if len(job.kept) > 3:
+        if len(job.kept) > most:
             job.device.free(job.kept.pop(0), sites.script(77))
 
     return Run(replace(_spec(seed), keep=keep), steps, Truth(), seed, style)
@@ -193,7 +245,15 @@ def moving_average(seed: int, style: str = "all", steps: int = 12) -> Run:
 
 
 LEAKS: dict[str, Callable[[int, str], Run]] = {
-    each.__name__: each for each in (keeps_logits, keeps_logits_later, keeps_small_blocks, keeps_two)
+    each.__name__: each
+    for each in (
+        keeps_logits,
+        keeps_logits_later,
+        keeps_logits_of_all_lengths,
+        keeps_small_blocks,
+        keeps_two,
+        keeps_at_evaluation,
+    )
 }
 NONE: dict[str, Callable[[int, str], Run]] = {
     each.__name__: each
@@ -204,8 +264,11 @@ NONE: dict[str, Callable[[int, str], Run]] = {
         lengths_grow,
         evaluates,
         evaluates_without_a_trace,
+        accumulates,
         cache_that_is_emptied,
+        cache_that_is_emptied_late,
         ring_of_results,
+        long_ring_of_results,
         moving_average,
     )
 }
