@@ -29,7 +29,7 @@ def aligned_rows(
     widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
     last = min(widths[-1], _LEAST_ROOM)
     if len(indent) + sum(size + _GAP for size in widths[:-1]) + last > width:
-        return [wrap("  ".join(filter(None, row)), width, indent, indent + "    ") for row in rows]
+        return [wrap(", ".join(filter(None, row)), width, indent, indent + "    ") for row in rows]
     padded = [
         [
             pad(cell, size, right=True) if side == "r" else cell
