@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import msgspec
 import pytest
 
 from oomph.diagnose.snapshot.analysis import Analysis
@@ -81,6 +82,22 @@ def test_many_ranks_that_differ_are_counted():
     result = compare([rank(number, (1 + number) * GIB) for number in range(8)])
     assert len(result.deviations) == 7
     assert "4 more ranks differ from" in result.says
+
+
+def test_hundreds_of_ranks_are_taken_apart_as_far_as_anybody_reads():
+    # An odd number, so that one rank is in the middle: 20 + 20 differ.
+    result = compare([rank(number, (1 + number) * GIB) for number in range(41)])
+    assert result.middle == 20
+    assert [bool(one.stacks) for one in result.deviations] == [True] * 32 + [False] * 8
+    assert [abs(one.difference_bytes) for one in result.deviations[:3]] == [20 * GIB, 20 * GIB, 19 * GIB]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_the_answer_is_plain_data(ranks):
+    result = compare([rank(0, gathered=2 * GIB), *(rank(number) for number in range(1, ranks))])
+    again = msgspec.json.decode(msgspec.json.encode(result))
+    assert again["sides"][0]["allocated_bytes"] == 14 * GIB
+    assert again["says"] == result.says
 
 
 def test_just_below_and_above_the_threshold():

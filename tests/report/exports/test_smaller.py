@@ -264,8 +264,8 @@ def test_before_the_first_event_there_is_a_layout_and_no_events(tmp_path):
 
 
 def test_a_window_without_events_is_refused(tmp_path):
-    for first, last in ((3, 3), (4, 2), (99, None)):
-        with pytest.raises(UsageError, match=r"holds no events; the trace has events 0 to 4"):
+    for first, last, asked in ((3, 3, "3:3"), (4, 2, "4:2"), (99, None, "99:"), (99, 200, "99:200")):
+        with pytest.raises(UsageError, match=f"window {asked} holds no events; the trace has events 0 to 4"):
             export(tmp_path / "x.pickle", story.analysis(), first=first, last=last)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oomph.diagnose.model import Certainty
-from oomph.diagnose.snapshot.compare_match import match
+from oomph.diagnose.snapshot.compare_match import Content, match
 from oomph.diagnose.snapshot.compare_model import (
     CategoryRow,
     Deviation,
@@ -25,7 +25,7 @@ from oomph.diagnose.snapshot.compare_model import (
 from oomph.diagnose.snapshot.compare_says import about_many, about_two
 from oomph.diagnose.snapshot.compare_sides import Named, named, settings_that_differ, side_of
 from oomph.errors import UsageError
-from oomph.memory.categories import CATEGORIES
+from oomph.memory.categories import CATEGORIES, Category
 from oomph.units import MIB
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Rows of stacks that are kept; the rest is counted.
 MOST_ROWS = 200
+#: Sides of many that are taken apart by stack; a report shows fewer.
+MOST_DEVIATIONS = 32
 #: Two cuBLAS workspaces of a Hopper GPU (32 MiB each; aten/src/ATen/cuda/CublasHandlePool.cpp), one for the main thread
 #: and one for autograd's: a difference of this size can be nothing but which library call came first.
 _LIBRARIES_BYTES = 64 * MIB
@@ -71,7 +73,7 @@ def _two(noun: str, named_sides: Sequence[Named], notes: tuple[str, ...]) -> Sna
     sides = tuple(map(side_of, named_sides))
     totals = _totals(named_sides)
     categories = _category_rows(totals, middle=0)
-    rows = match(named_sides[0].analysis, named_sides[1].analysis)
+    rows = match(Content(named_sides[0].analysis), Content(named_sides[1].analysis))
     matching = _matching(rows)
     return SnapshotComparison(
         what="two",
@@ -97,11 +99,7 @@ def _many(noun: str, named_sides: Sequence[Named], notes: tuple[str, ...]) -> Sn
     distance = np.maximum(
         np.abs(totals - totals[middle]).max(axis=1), np.abs((totals - totals[middle]).sum(axis=1))
     )
-    deviations = [
-        _deviation(named_sides, totals, index, middle)
-        for index in np.flatnonzero(distance > threshold).tolist()
-    ]
-    deviations.sort(key=lambda one: (-abs(one.difference_bytes), one.side))
+    deviations = _deviations(named_sides, totals, middle, np.flatnonzero(distance > threshold).tolist())
     alike = [index for index in range(len(sides)) if distance[index] <= threshold]
     held = [sides[index].allocated_bytes for index in alike]
     matching = _matching([row for one in deviations for row in one.stacks])
@@ -152,12 +150,30 @@ def _category_rows(totals: NDArray[np.int64], middle: int) -> tuple[CategoryRow,
     return tuple(sorted(rows, key=lambda row: -abs(row.difference_bytes)))
 
 
-def _deviation(sides: Sequence[Named], totals: NDArray[np.int64], index: int, middle: int) -> Deviation:
-    differences = (totals[index] - totals[middle]).tolist()
-    by_category = [(category, each) for category, each in zip(CATEGORIES, differences, strict=True) if each]
-    by_category.sort(key=lambda one: -abs(one[1]))
-    rows = match(sides[middle].analysis, sides[index].analysis)
-    return Deviation(sides[index].label, index, sum(differences), tuple(by_category), tuple(rows[:MOST_ROWS]))
+def _deviations(
+    sides: Sequence[Named], totals: NDArray[np.int64], middle: int, indices: Sequence[int]
+) -> list[Deviation]:
+    """Those that differ from the middle one, largest difference first."""
+    differences = (totals - totals[middle]).sum(axis=1).tolist()
+    reference = Content(sides[middle].analysis)
+    found = []
+    for place, index in enumerate(sorted(indices, key=lambda each: (-abs(differences[each]), each))):
+        rows = match(reference, Content(sides[index].analysis)) if place < MOST_DEVIATIONS else []
+        found.append(
+            Deviation(
+                label=sides[index].label,
+                side=index,
+                difference_bytes=differences[index],
+                categories=_by_category(totals[index] - totals[middle]),
+                stacks=tuple(rows[:MOST_ROWS]),
+            )
+        )
+    return found
+
+
+def _by_category(difference: NDArray[np.int64]) -> tuple[tuple[Category, int], ...]:
+    found = [(category, size) for category, size in zip(CATEGORIES, difference.tolist(), strict=True) if size]
+    return tuple(sorted(found, key=lambda one: -abs(one[1])))
 
 
 def _matching(rows: Sequence[StackRow]) -> tuple[Matching, ...]:

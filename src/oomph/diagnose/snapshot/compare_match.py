@@ -13,6 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,9 @@ _INSTALLED = re.compile(r".*(?:(?:site|dist)-packages|/lib/python[\d.]+)/", re.I
 #: shared. An edit moves all lines below it, and unedited files share nearly all lines, so the two are far apart.
 _SHARED = 0.5
 
+#: By file (its tail) and function, the lines that stacks show.
+Lines = dict[str, dict[str, set[int]]]
+
 
 @dataclass
 class Held:
@@ -43,6 +47,24 @@ class Held:
     @property
     def total(self) -> int:
         return sum(self.bytes.values())
+
+
+class Content:
+    """What one analysis has to compare, each part computed once however many sides it is compared with."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    @cached_property
+    def held(self) -> list[Held]:
+        return held(self._analysis)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The lines of everything that was ever allocated: more of them than of what was alive."""
+        analysis = self._analysis
+        numbers = np.unique(analysis.block_stack).tolist()
+        return _lines({frame for number in numbers for frame in analysis.frames(number)})
 
 
 def held(analysis: Analysis) -> list[Held]:
@@ -68,11 +90,11 @@ def held(analysis: Analysis) -> list[Held]:
     return list(found.values())
 
 
-def match(a: Analysis, b: Analysis) -> list[StackRow]:
+def match(a: Content, b: Content) -> list[StackRow]:
     """Every stack that holds other bytes in `b` than in `a`, largest difference first."""
-    rows, left_a, left_b = _pair(held(a), held(b), _exactly, Matching.STACK)
+    rows, left_a, left_b = _pair(a.held, b.held, _exactly, Matching.STACK)
     if left_a and left_b:
-        edited = _edited_files(_all_frames(a), _all_frames(b))
+        edited = _edited_files(a.lines, b.lines)
         more, left_a, left_b = _pair(left_a, left_b, lambda one: _moved(one.frames, edited), Matching.MOVED)
         rows += more
         more, left_a, left_b = _pair(left_a, left_b, lambda one: _inwards(one.frames, edited), Matching.PLACE)
@@ -146,14 +168,8 @@ def tail(file: str) -> str:
     return path[installed.end() :] if installed else path.rpartition("/")[2]
 
 
-def _all_frames(analysis: Analysis) -> set[Frame]:
-    """The frames of everything that was ever allocated: more lines than those of what was alive."""
-    return {frame for number in np.unique(analysis.block_stack).tolist() for frame in analysis.frames(number)}
-
-
-def _edited_files(a: set[Frame], b: set[Frame]) -> frozenset[str]:
+def _edited_files(lines_a: Lines, lines_b: Lines) -> frozenset[str]:
     """Tails of files whose lines moved between two snapshots, judged by the functions that both show."""
-    lines_a, lines_b = _lines(a), _lines(b)
     edited = set()
     for file in lines_a.keys() & lines_b.keys():
         functions = lines_a[file].keys() & lines_b[file].keys()
@@ -164,8 +180,8 @@ def _edited_files(a: set[Frame], b: set[Frame]) -> frozenset[str]:
     return frozenset(edited)
 
 
-def _lines(frames: set[Frame]) -> dict[str, dict[str, set[int]]]:
-    found: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+def _lines(frames: set[Frame]) -> Lines:
+    found: Lines = defaultdict(lambda: defaultdict(set))
     for frame in frames:
         if frame.line > 0:
             found[tail(frame.file)][frame.function].add(frame.line)

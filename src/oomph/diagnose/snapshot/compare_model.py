@@ -115,7 +115,8 @@ class Deviation:
     """A side (of three or more) that is not like the middle one.
 
     `difference_bytes` is what it has allocated more than the middle one (negative: less). `categories` and `stacks`
-    say where, largest difference first; in `stacks`, a is the middle side's and b this one's.
+    say where, largest difference first; in `stacks`, a is the middle side's and b this one's (of the 32 sides that
+    differ most).
     """
 
     label: str

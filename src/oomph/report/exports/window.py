@@ -38,10 +38,9 @@ def chosen(analysis: Analysis, first: int | None, last: int | None) -> tuple[int
     begin = 0 if first is None else max(0, first)
     end = events if last is None else min(events, last)
     if begin >= end and not (first is None and last is None):
-        raise UsageError(
-            f"the window {begin}:{end} holds no events; "
-            + (f"the trace has events 0 to {events - 1}" if events else "the snapshot has no history")
-        )
+        there = f"the trace has events 0 to {events - 1}" if events else "the snapshot has no history"
+        asked = f"{begin}:{'' if last is None else last}"
+        raise UsageError(f"the window {asked} holds no events; {there}")
     return begin, end
 
 
