@@ -20,6 +20,7 @@ MEANT = {
     "neighbour.log": (Phase.FORWARD, None, "other_process"),
     "fragmentation.log": (Phase.FORWARD, None, "fragmentation"),
     "rank-logs": (Phase.OPTIMIZER, 0, "static_state_too_big"),
+    "leak": (Phase.BACKWARD, None, "growth_over_steps"),
 }
 
 _MIB = {"MiB": 1.0, "GiB": 1024.0}

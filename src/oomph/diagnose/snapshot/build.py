@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from oomph.diagnose.snapshot.alive import holders_of, phases_of, pools_of, shares_of
 from oomph.diagnose.snapshot.analysis import Analysis
 from oomph.diagnose.snapshot.failure import failure_at
@@ -15,6 +17,7 @@ from oomph.diagnose.snapshot.scene import bytes_in_use
 from oomph.evidence.snapshot import Snapshot
 from oomph.memory.ledger import Ledger
 from oomph.memory.timeline import DEFAULT_POOL, Kind
+from oomph.phases import Phase
 from oomph.units import Amount, format_bytes
 
 
@@ -132,9 +135,18 @@ def _what_if(analysis: Analysis, capacity_bytes: int | None, asked: Sequence[str
         analysis.settings,
         asked=asked,
         capacity_bytes=capacity_bytes,
-        boundaries=analysis.steps.first_positions,
+        boundaries=_phase_ends(analysis),
         start=analysis.start,
     )
+
+
+def _phase_ends(analysis: Analysis) -> list[int]:
+    """The positions after which another phase, or another step, begins."""
+    phases = analysis.event_phase
+    told = np.flatnonzero(phases != tuple(Phase).index(Phase.UNKNOWN))
+    changes = told[1:][phases[told[1:]] != phases[told[:-1]]] - 1
+    steps = [first - 1 for first in analysis.steps.first_positions if first]
+    return sorted({*changes.tolist(), *steps})
 
 
 def _notes(analysis: Analysis) -> Iterator[str]:
