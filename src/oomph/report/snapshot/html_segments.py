@@ -67,6 +67,7 @@ def segment_data(
             "count": [piece.count for piece in pieces],
         },
         "largest_hole": _largest_hole(ordered, pieces, device),
+        "asked": device.failure is not None,
     }
     return data, [piece.stack for piece in pieces]
 

@@ -123,7 +123,9 @@ def _device(device: DeviceReport, left_out: LeftOut, options: ReportOptions, *, 
         parts.append(_section(f"Why{title}: {verdict_words(device.failure)}", _failure(device.failure)))
     ledger = ledger_table(device.ledger, options)
     if ledger:
-        rows = [("memory", "size", "how it is known"), *ledger]
+        # A remark about the text report's bar, which the page does not have.
+        told = [(name, size, "" if how.startswith("the bar ") else how) for name, size, how in ledger]
+        rows = [("memory", "size", "how it is known"), *told]
         parts.append(_section(f"Memory{title} {moment_title(device.moment)}", table(rows, "lrl")))
     shares = share_rows(device.shares)
     parts.append(_section(f"Categories{title}", table(shares, "lrrrl")))

@@ -230,7 +230,7 @@ def test_the_segment_map_shows_blocks_and_holes(opened):
     assert "load_weights" in tips[0]
     assert tips[1].startswith("30.00 MiB ")
     assert HOSTILE in tips[1]
-    assert tips[2].startswith("hole of 10.00 MiB\nthe largest hole of the list that the request may use")
+    assert tips[2].startswith("hole of 10.00 MiB\nthe largest hole that the request may use")
     # The first row begins with the first segment; the pointer finds the same block there.
     top = opened.page.evaluate("oomph.segments.tops[0]")
     tip = hover(opened, "segments", 20, top + 8)
@@ -318,6 +318,24 @@ def test_dark_and_light(open_page, tmp_path):
     x, y = spot(dark, 3, 27)
     category = hover(dark, "timeline-over", x, y).splitlines()[0].removeprefix("64.00 MiB ")
     assert near(dark.page.evaluate(PIXEL, ["timeline", x, y]), category)
+
+
+@pytest.mark.parametrize("sharpness", [1.5, 2, 3])
+def test_sharp_screens(open_page, tmp_path, sharpness):
+    opened = open_page(page_of(job(), tmp_path), device_scale_factor=sharpness)
+    x, y = spot(opened, 3, 27)
+    head = hover(opened, "timeline-over", x, y).splitlines()[0]
+    assert head.startswith("64.00 MiB ")
+    assert near(opened.page.evaluate(PIXEL, ["timeline", x, y]), head.removeprefix("64.00 MiB "))
+    assert hover(opened, "timeline-over", *spot(opened, 4, 102)).startswith("40.00 MiB ")
+
+
+def test_a_tap_shows_the_stack(open_page, tmp_path):
+    opened = open_page(page_of(job(), tmp_path), has_touch=True)
+    x, y = spot(opened, 3, 27)
+    box = opened.page.locator("#timeline-over").bounding_box()
+    opened.page.touchscreen.tap(box["x"] + x, box["y"] + y)
+    assert "load_weights   /home/marie/job/train.py:10" in opened.page.locator("#timeline-kept").inner_text()
 
 
 def test_sizes_read_as_everywhere_in_oomph(opened):

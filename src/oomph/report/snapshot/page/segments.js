@@ -146,7 +146,8 @@ class SegmentMap {
     const where = `at ${size(offset[k])} of a segment of ${size(list.bytes[s])} at ${list.address[s]}`;
     const free = this.data.groups[list.group[s]];
     if (category[k] === FREE) {
-      const note = k === this.data.largest_hole ? "the largest hole of the list that the request may use" : "free, cached by PyTorch";
+      const largest = this.data.asked ? "the largest hole that the request may use" : "the largest hole of all";
+      const note = k === this.data.largest_hole ? largest : "free, cached by PyTorch";
       return [`hole of ${size(bytes[k])}`, note, where, free];
     }
     const name = category[k] === PENDING ? "freed, waits for another stream" : words.categories[category[k]];
