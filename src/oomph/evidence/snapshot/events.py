@@ -46,6 +46,7 @@ _COLUMNS: dict[str, tuple[int | None, int | None]] = {
     "time_us": (UNKNOWN, UNKNOWN),
     "stream": (0, None),
 }
+_NO_POOL = np.array([UNKNOWN], np.int32).tobytes()
 _WANTED = itemgetter("action", *_COLUMNS, "frames")
 
 Events = list[dict[str, Any]]
@@ -77,7 +78,7 @@ class _Columns:
         self.recorded = False
         self.free: dict[int, int] = {}
         self.pools: dict[tuple[int, int], int] = {}
-        self.pool = array("i")
+        self.pool = bytearray()
         self.unknown: Counter[str] = Counter()
 
     def take(self, part: Events) -> None:
@@ -137,15 +138,17 @@ class _Columns:
     def _take_pools(self, part: Events) -> None:
         """The pools that events name, and which of them each event names. Files before PyTorch 2.13 name none."""
         if not any(map(dict.__contains__, part, repeat("pool_id"))):
-            self.pool.extend(repeat(UNKNOWN, len(part)))
+            self.pool += _NO_POOL * len(part)
             return
         index = self.pools
+        column = array("i")
         for event in part:
             if "pool_id" in event:
                 pool = pool_of(event, "pool_id", "an event")
-                self.pool.append(index.setdefault(pool, len(index)))
+                column.append(index.setdefault(pool, len(index)))
             else:
-                self.pool.append(UNKNOWN)
+                column.append(UNKNOWN)
+        self.pool += column.tobytes()
 
     def timeline(self, stacks: Stacks) -> Timeline:
         """The columns so far. Raises MalformedError."""
