@@ -71,6 +71,11 @@ class TestHeadline:
             says(report) == f"GPU 0: no request failed, but cached memory was given back {times} to serve one"
         )
 
+    def test_growth(self):
+        growth = fakes.no_failure().devices[0].growth
+        report = fakes.with_device(failure=None, growth=growth)
+        assert says(report) == "GPU 0: no request failed, but memory grows by 64.00 MiB in each step"
+
     def test_nothing_at_all(self):
         assert says(fakes.empty()).startswith("The snapshot is empty")
         unused = dataclasses.replace(fakes.several_devices(), shown=2)
@@ -217,10 +222,15 @@ class TestTables:
         assert aligned(self.ROWS, 28, "lrl")[1:3] == ["  a          1  one two", "                three four"]
 
     def test_without_room_for_columns_a_row_is_text(self):
-        assert aligned(self.ROWS, 22, "lrl")[:3] == [
-            "  name size remark",
-            "  a 1 one two",
-            "      three four",
+        lines = aligned(self.ROWS, 22, "lrl")
+        assert " ".join(lines).split() == [
+            *("name,", "size,", "remark", "a,", "1,", "one", "two", "three", "four", "longer,", "1000")
+        ]
+        assert all(line.startswith("  ") and len(line) <= 22 for line in lines)
+        assert [line for line in lines if not line.startswith("    ")] == [
+            "  name, size,",
+            "  a, 1, one two",
+            "  longer, 1000",
         ]
 
     def test_nothing(self):

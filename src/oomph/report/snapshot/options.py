@@ -9,8 +9,8 @@ from oomph.report.options import ReportOptions
 
 @dataclass(frozen=True)
 class SnapshotOptions(ReportOptions):
-    """`everything` lists all stacks, pools and retries; `stacks` prints the call stacks of those shown. Both: each of them
-    whole."""
+    """`everything` lists all stacks, pools and retries; `stacks` prints the call stacks of those shown. With both, each
+    stack is whole."""
 
     everything: bool = False
     stacks: bool = False

@@ -76,6 +76,8 @@ def _no_failure(device: DeviceReport) -> str:
     if device.retries:
         times = "once" if len(device.retries) == 1 else f"{len(device.retries):,} times"
         return f"{told}, but cached memory was given back {times} to serve one"
+    if device.growth is not None and device.growth.leaks:
+        return f"{told}, but memory grows by {format_bytes(device.growth.bytes_per_step)} in each step"
     return (
         f"{told}; at most {format_bytes(device.peak_allocated_bytes)} was allocated and "
         f"{format_bytes(device.peak_reserved_bytes)} reserved"
