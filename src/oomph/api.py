@@ -135,21 +135,24 @@ def snapshot_with_analyses(
     # numpy and the allocator take longer to import than most logs to explain.
     from oomph.diagnose.snapshot.build import analyse, report_of
     from oomph.evidence.snapshot import read as read_snapshot
+    from oomph.evidence.snapshot.unpickle import without_collector
 
-    stage("reading")
-    content = read_snapshot(path)
-    stage("looking at")
-    analyses = analyse(content, at, device)
-    report = report_of(
-        content,
-        analyses=analyses,
-        size_bytes=os.path.getsize(path),  # noqa: PTH202 - any path-like
-        at=at,
-        device=device,
-        capacity_bytes=capacity_bytes,
-        what_if=what_if,
-    )
-    return _with_findings(report, select, ignore), analyses
+    # The collector would walk the lists of all stacks again and again, and find nothing.
+    with without_collector():
+        stage("reading")
+        content = read_snapshot(path)
+        stage("looking at")
+        analyses = analyse(content, at, device)
+        report = report_of(
+            content,
+            analyses=analyses,
+            size_bytes=os.path.getsize(path),  # noqa: PTH202 - any path-like
+            at=at,
+            device=device,
+            capacity_bytes=capacity_bytes,
+            what_if=what_if,
+        )
+        return _with_findings(report, select, ignore), analyses
 
 
 def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:

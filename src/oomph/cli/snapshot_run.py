@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 def run(request: Request) -> int:
     """Does what the command line asks for; returns the exit code. Raises OomphError."""
+    from oomph.evidence.snapshot.unpickle import without_collector
+
+    with without_collector():
+        return _run(request)
+
+
+def _run(request: Request) -> int:
     settings = load_settings(Path.cwd())
     output_format = (
         request.output_format or (settings.format if settings.format in FORMATS else None) or "text"
