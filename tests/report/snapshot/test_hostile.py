@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import pytest
+from hypothesis import given, settings
 
 from oomph.diagnose.model import Certainty, RuledOut
 from oomph.diagnose.snapshot.model import Growth, Leak, Pin, Retry
@@ -17,6 +19,7 @@ from oomph.report.snapshot.markdown import render_markdown
 from oomph.report.snapshot.options import SnapshotOptions
 from oomph.report.snapshot.text import render_text
 from tests.report.snapshot import fakes
+from tests.report.test_redact_everywhere import planted
 
 RENDERERS = {"text": render_text, "markdown": render_markdown, "json": render_json}
 
@@ -75,6 +78,19 @@ def test_redact(name, everything):
     text = RENDERERS[name](with_text_everywhere(PRIVATE), options)
     joined = text.replace("\u200b", "")
     assert [secret for secret in SECRETS if secret in joined] == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(planted())
+def test_no_planted_secret_survives(case):
+    text, secrets = case
+    report = with_text_everywhere(text)
+    options = SnapshotOptions(redact=True, width=200, everything=True, stacks=True)
+    for name, render in RENDERERS.items():
+        output = render(report, options)
+        forms = (output, re.sub(r"\s+[|]?\s*", "", output), output.replace("\u200b", ""))
+        for secret in [*secrets, "zqowner"]:
+            assert not any(secret in form for form in forms), (name, secret)
 
 
 def test_a_library_stays_one():

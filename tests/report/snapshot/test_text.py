@@ -51,3 +51,22 @@ def test_colour_changes_no_character():
 
     coloured = render_text(fakes.full(), SnapshotOptions(colour=True))
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == render_text(fakes.full(), SnapshotOptions())
+
+
+def test_a_failure_at_another_moment_than_the_one_shown():
+    moment = dataclasses.replace(fakes.MOMENT, kind="asked for", position=12)
+    text = render_text(fakes.with_device(moment=moment), SnapshotOptions())
+    assert "That was at event 7,800, not at the moment shown." in text
+    assert "not at the moment shown" not in render_text(fakes.full(), SnapshotOptions())
+
+
+def test_the_settings_of_the_job_are_told():
+    report = dataclasses.replace(fakes.full(), settings="expandable_segments:True")
+    text = " ".join(render_text(report, SnapshotOptions()).split())
+    assert text.endswith("Allocator settings: expandable_segments:True.")
+
+
+def test_steps_are_explained_where_everything_is_asked_for():
+    text = render_text(fakes.full(), SnapshotOptions(everything=True))
+    assert "Steps\n  4 training steps (certain): ProfilerStep ranges\n" in text
+    assert "Steps\n" not in render_text(fakes.full(), SnapshotOptions())

@@ -13,7 +13,7 @@ from oomph.report.layout import Style, wrap
 from oomph.report.options import ReportOptions
 from oomph.report.snapshot.text_alive import alive_lines, pool_lines
 from oomph.report.snapshot.text_failure import failure_lines, pin_lines, retry_lines, stack_lines
-from oomph.report.snapshot.text_more import device_lines, growth_lines, note_lines, what_if_lines
+from oomph.report.snapshot.text_more import device_lines, growth_lines, note_lines, step_lines, what_if_lines
 from oomph.report.snapshot.view import SnapshotView, is_used, prepare
 from oomph.report.snapshot.words import headline, moment_title, moment_words, read_words, ruled_out
 from oomph.report.text_advice import advice_sections
@@ -107,6 +107,7 @@ class SnapshotText:
             ),
             ("Free lists of the allocator", pool_lines(device, self.width, everything=self.everything)),
             ("Cached memory given back to serve a request", retry_lines(device, self.options)),
+            ("Steps", step_lines(device, self.width) if self.everything else []),
             ("Growth", growth_lines(device, self.width, everything=self.everything)),
             ("What if", what_if_lines(device, self.width, self.style)),
         ]

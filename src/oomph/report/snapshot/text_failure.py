@@ -29,6 +29,8 @@ _BETWEEN_MODULES = re.compile(r"torch/nn/modules/module\.py$")
 def failure_lines(device: DeviceReport, failure: Failure, width: int) -> list[str]:
     """The verdict in words and the numbers that it rests on."""
     lines = wrap(sentence(failure.says), width, "  ")
+    if device.moment.position != failure.position:
+        lines += wrap(f"That was at event {failure.position:,}, not at the moment shown.", width, "  ")
     if device.failures > 1:
         lines += wrap(
             f"{device.failures:,} requests failed in this trace; this is about one of them.", width, "  "

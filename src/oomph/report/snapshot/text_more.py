@@ -11,6 +11,7 @@ from oomph.report.snapshot.places import place_of, stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.view import SnapshotView
 from oomph.report.snapshot.words import trial_fails, verdict_words
+from oomph.report.words import plural
 from oomph.units import format_bytes
 
 #: Leaks that are listed.
@@ -27,6 +28,16 @@ def growth_lines(device: DeviceReport, width: int, *, everything: bool) -> list[
         lines += ["", *aligned(leak_rows(growth.leaks[:_LEAKS]), width, "rrrll")]
     more = len(growth.leaks) - _LEAKS
     return [*lines, f"  and {more:,} more"] if more > 0 else lines
+
+
+def step_lines(device: DeviceReport, width: int) -> list[str]:
+    """How the training steps of the trace were told."""
+    steps = device.steps
+    if steps is None:
+        return []
+    count = plural(steps.count, "training step")
+    sure = f" ({steps.certainty})" if steps.count else ""
+    return wrap(f"{count}{sure}: {flat(steps.why)}", width, "  ")
 
 
 def leak_rows(leaks: Sequence[Leak]) -> list[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from oomph.diagnose.snapshot.model import (
     WhatIf,
 )
 from oomph.phases import Phase
-from oomph.report.clean import flat
+from oomph.report.clean import cut, flat
 from oomph.report.snapshot.places import frame_line as frame_line
 from oomph.report.snapshot.places import holder_place as holder_place
 from oomph.report.snapshot.places import place_in_sentence
@@ -26,6 +26,9 @@ from oomph.report.snapshot.places import place_words as place_words
 from oomph.report.snapshot.view import SnapshotView, is_used
 from oomph.report.words import phase_words, plural
 from oomph.units import format_bytes
+
+#: Characters of the allocator's settings.
+_SETTINGS = 300
 
 _VERDICTS = {
     Verdict.FULL: "the device was full",
@@ -185,9 +188,11 @@ def read_words(report: SnapshotReport) -> str:
     )
     size = f", {size}" if report.size_bytes else ""
     events = plural(sum(one.events for one in report.devices), "event")
+    told = flat(report.settings)
+    settings = f" Allocator settings: {cut(told, _SETTINGS)}." if told else ""
     return (
         f"Read {flat(report.source)}{size}: {events} on {plural(len(used), 'device')}; "
-        f"format of PyTorch {flat(report.era)}."
+        f"format of PyTorch {flat(report.era)}.{settings}"
     )
 
 
