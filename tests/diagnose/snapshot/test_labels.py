@@ -7,8 +7,9 @@ import pytest
 
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.snapshot.labels import Label, Labels
+from oomph.diagnose.snapshot.places import place_of
 from oomph.memory.categories import CATEGORIES, Category
-from oomph.memory.stacks import Stacks
+from oomph.memory.stacks import Frame, Stacks
 from oomph.phases import Phase
 from tests.diagnose.snapshot.recorded import (
     ACCUMULATE,
@@ -188,3 +189,15 @@ def test_damaged_frames_are_unknown():
     stacks = Stacks()
     number = stacks.number([{"name": 3}, None, "frame", {"name": "f", "filename": None, "line": "x"}])
     assert Labels(stacks).of(number).phase is Phase.UNKNOWN
+
+
+@pytest.mark.parametrize("stack", [FORWARD, BACKWARD, STATE, LOAD, OWN_STEP, RECOMPUTE, SEED, (), MAIN[:1]])
+def test_the_place_of_a_label_is_the_stacks(stack: Stack):
+    frames = tuple(Frame(*one) for one in stack)
+    assert label(stack).place == place_of(frames)
+
+
+def test_endless_names_cost_little():
+    long = "stage" * 400_000
+    told = label((("_" + long, f"/zero/{long}.py", 3), (f"at::_ops::{long}::call", "??", 0)))
+    assert told.phase is Phase.UNKNOWN

@@ -163,6 +163,35 @@ def test_without_an_optimizer_a_forward_after_a_backward_begins_a_step():
     assert steps.certainty is Certainty.POSSIBLE
 
 
+def test_accumulation_shows_where_gradients_are_dropped():
+    recorder = Recorder()
+    begins = []
+    for _ in range(3):
+        begins.append(recorder.position)
+        gradient = 0
+        for number in range(4):
+            step(recorder, optimizer=False)
+            gradient = gradient if number else recorder.alloc(64 * MIB, BACKWARD)
+            recorder.temporary(512, BACKWARD)
+        recorder.free(gradient)
+    steps = recorder.analysis().steps
+    assert list(steps.first_positions) == begins
+    assert steps.count == 3
+    assert steps.certainty is Certainty.POSSIBLE
+
+
+def test_accumulation_that_the_first_step_alone_shows():
+    recorder = Recorder()
+    begins = []
+    for number in range(4):
+        begins.append(step(recorder, passes=3, optimizer=False))
+        if not number:
+            recorder.alloc(MIB, STATE)
+    steps = recorder.analysis().steps
+    assert list(steps.first_positions) == begins
+    assert "every 3 backward passes" in steps.why
+
+
 def test_a_step_that_is_cut_off_begins_but_does_not_count():
     recorder = Recorder()
     step(recorder, layers=8)

@@ -147,9 +147,9 @@ def _spread(
         following = np.searchsorted(allocs, made)
         there = following < len(allocs)
         result[made[there]] = said[allocs[following[there]]]
-    for oom in ooms.tolist():
-        number = timeline.stack_of(oom)
-        own = NUMBER[labels.of(number).phase]
-        earlier = int(before[oom - 1]) if oom else -1
-        result[oom] = own if own != _UNKNOWN or earlier < 0 else said[earlier]
+    if len(ooms):
+        own = labels.columns(timeline.stack_ids(ooms)).phase
+        earlier = np.where(ooms > 0, before[ooms - 1], -1)
+        around = np.where(earlier >= 0, said[np.maximum(earlier, 0)], _UNKNOWN)
+        result[ooms] = np.where(own != _UNKNOWN, own, around)
     return result

@@ -114,8 +114,14 @@ class Mark:
 NOTHING = Mark()
 
 
+#: What is read of a function's name and of a file's. A template's name can be kilobytes; what it is stands in front.
+_NAME, _FILE = 600, 300
+
+
 def mark_of(frame: Frame) -> Mark:
     """What this frame says by its function and file."""
+    if len(frame.function) > _NAME or len(frame.file) > _FILE:
+        frame = Frame(frame.function[:_NAME], frame.file[-_FILE:], frame.line)
     return _of_python(frame) if is_python(frame) else _of_cpp(frame)
 
 

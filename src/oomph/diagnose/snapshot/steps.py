@@ -43,6 +43,8 @@ _FORWARD, _BACKWARD, _OPTIMIZER = (
     NUMBER[phase] for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 )
 _TRAINING = np.array((_FORWARD, _BACKWARD, _OPTIMIZER), np.int8)
+#: Turns between passes that drop gradients drop about the same, and at least ten times what others drop.
+_ALIKE, _NOTHING = 0.5, 0.05
 _OTHER = np.array(
     [NUMBER[one] for one in (Phase.INIT, Phase.LOAD, Phase.EVAL, Phase.GENERATE, Phase.SAVE)], np.int8
 )
@@ -68,7 +70,7 @@ def find_steps(
         if requests.speaks:
             return _none("no backward and no optimizer step in the trace")
         return find_period(timeline)
-    return _by_frames(requests)
+    return _by_frames(timeline, requests)
 
 
 def _none(why: str) -> Steps:
@@ -180,37 +182,46 @@ def _optimizer_ends(
     return ends.astype(np.int64)
 
 
-def _by_frames(requests: _Requests) -> Steps:
+def _by_frames(timeline: Timeline, requests: _Requests) -> Steps:
     training, phase = requests.training, requests.phase[requests.training]
     opens = _FORWARD if (phase == _FORWARD).any() else _BACKWARD
     turns = np.flatnonzero((phase[:-1] != opens) & (phase[1:] == opens))
     optimizer = np.cumsum(phase == _OPTIMIZER)
-    if not optimizer[-1]:
-        ends = _ending(training, turns, phase, _BACKWARD)
-        return requests.steps(
-            ends,
-            How.FRAMES,
-            Certainty.POSSIBLE,
-            "a forward after a backward begins each step; no optimizer step shows in the trace",
-        )
-    stepped = np.diff(optimizer[turns], prepend=0) > 0
-    lone = int((~stepped).sum())
-    runs = int(stepped.sum())
-    idle = len(stepped) - 1 - int(np.flatnonzero(stepped)[-1]) if runs else 0
-    if runs and idle >= 2 and lone == idle and runs <= 1:
+    stepped = np.flatnonzero(np.diff(optimizer[turns], prepend=0) > 0)
+    if len(stepped) == 1 and len(turns) - 1 - stepped[0] >= 2:
         # An optimizer that allocates its state in its first step and nothing later.
-        return requests.steps(
-            _ending(training, turns, phase, _BACKWARD),
-            How.FRAMES,
-            Certainty.POSSIBLE,
-            "each backward before a forward ends a step; the optimizer allocates in the first step only",
-        )
-    return requests.steps(
-        _ending(training, turns[stepped], phase, _OPTIMIZER),
-        How.FRAMES,
-        Certainty.LIKELY,
-        "by stacks: a step ends where an optimizer's work is followed by the next forward",
-    )
+        passes = int(stepped[0]) + 1
+        why = "the optimizer allocates in the first step only"
+    elif not optimizer[-1]:
+        passes = 1
+        why = "no optimizer step shows in the trace"
+    else:
+        ends = _ending(training, turns[stepped], phase, _OPTIMIZER)
+        why = "by stacks: a step ends where an optimizer's work is followed by the next forward"
+        return requests.steps(ends, How.FRAMES, Certainty.LIKELY, why)
+    last_backward = np.maximum.accumulate(np.where(phase == _BACKWARD, np.arange(len(phase)), 0))
+    places = requests.positions[training]
+    dropping = _drops(timeline, places[last_backward[turns]], places[turns + 1])
+    if dropping is not None:
+        turns = turns[dropping]
+        why = f"a backward behind which gradients are dropped ends each step; {why}"
+    else:
+        turns = turns[passes - 1 :: passes]
+        each = "a backward" if passes == 1 else f"every {passes} backward passes"
+        why = f"{each} before a forward ends each step; {why}"
+    ends = _ending(training, turns, phase, _BACKWARD)
+    return requests.steps(ends, How.FRAMES, Certainty.POSSIBLE, why)
+
+
+def _drops(timeline: Timeline, begins: Ints, ends: Ints) -> NDArray[np.bool_] | None:
+    """Between which of these positions (from a backward's last request to the next forward) gradients are dropped,
+    where some drop them and others (gradient accumulation) do not; None where all are alike."""
+    frees = np.where(timeline.kind == Kind.FREE_REQUESTED, timeline.size_bytes, 0)
+    sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(frees)))
+    dropped = sums[ends] - sums[begins]
+    most = int(dropped.max(initial=0))
+    high, low = dropped >= most * _ALIKE, dropped <= most * _NOTHING
+    return high if high.any() and low.any() and (high | low).all() else None
 
 
 def _ending(
