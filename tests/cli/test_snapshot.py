@@ -372,6 +372,25 @@ def test_a_snapshot_without_history_or_stacks(run, files):
     assert "_record_memory_history" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["--at", "pe"], ["peak-allocated", "peak-reserved"]),
+        (["--what-if", "ex"], ["expandable_segments:True"]),
+        (["--format", "h"], ["html"]),
+        (["--select", "OOM301"], ["OOM301"]),
+    ],
+)
+def test_the_shell_completes_values(words, offered):
+    from click.shell_completion import ShellComplete
+
+    from oomph.cli.main import cli
+
+    completer = ShellComplete(cli, {}, "oomph", "_OOMPH_COMPLETE")
+    found = completer.get_completions(["snapshot", *words[:-1]], words[-1])
+    assert [item.value for item in found] == offered
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

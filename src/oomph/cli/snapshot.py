@@ -39,6 +39,25 @@ class Request:
         return None if self.output in (None, "-") else Path(str(self.output))
 
 
+#: What the shell offers for --at and --what-if.
+_MOMENTS = ("oom", "retry", "peak-allocated", "peak-reserved", "start", "end")
+_SETTINGS = (
+    "all",
+    "empty_cache",
+    "defaults",
+    "capacity:",
+    "expandable_segments:True",
+    "max_split_size_mb:",
+    "garbage_collection_threshold:",
+    "roundup_power2_divisions:",
+)
+
+
+def _complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's
+    words = _MOMENTS if param.name == "at" else _SETTINGS
+    return [word for word in words if word.startswith(incomplete)]
+
+
 @click.command(name="snapshot", short_help="What a memory snapshot says.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @click.option(
@@ -59,6 +78,7 @@ class Request:
 @click.option(
     "--at",
     metavar="MOMENT",
+    shell_complete=_complete_words,
     help="Show this moment: oom, retry, peak-allocated, peak-reserved, start, end, the number of an event, or seconds "
     "since the first one (12.5s).  [default: the request that failed, else the peak of what was allocated]",
 )
@@ -66,6 +86,7 @@ class Request:
     "--what-if",
     metavar="SETTING",
     multiple=True,
+    shell_complete=_complete_words,
     help="Play the same requests again under SETTING: allocator settings as PyTorch writes them "
     "(max_split_size_mb:128), empty_cache (between phases), defaults, capacity:40GiB, or all for those worth trying.",
 )
