@@ -47,7 +47,7 @@ def segment_data(
     for segment in layout:
         groups.setdefault(_key(segment), []).append(segment)
     order = sorted(groups, key=lambda key: (-sum(one.size for one in groups[key]), key))
-    ordered = [segment for key in order for segment in groups[key]]
+    ordered = [segment for key in order for segment in sorted(groups[key], key=_by_holes)]
     pieces = _pieces(ordered, rows, unknown)
     if len(pieces) > most:
         pieces = _folded(pieces, most)
@@ -67,9 +67,15 @@ def segment_data(
             "count": [piece.count for piece in pieces],
         },
         "largest_hole": _largest_hole(ordered, pieces, device),
-        "asked": device.failure is not None,
+        "request": 0 if device.failure is None else device.failure.request_bytes,
     }
     return data, [piece.stack for piece in pieces]
+
+
+def _by_holes(segment: SegmentState) -> tuple[int, int, int]:
+    """Where free memory lies in pieces is looked at first: the largest hole, then the largest segment."""
+    hole = max((block.size for block in segment.blocks if block.state == INACTIVE), default=0)
+    return -hole, -segment.size, segment.address
 
 
 def _key(segment: SegmentState) -> GroupKey:

@@ -225,18 +225,30 @@ def test_the_segment_map_shows_blocks_and_holes(opened):
         opened.page.focus("#segments")
         opened.page.keyboard.press(key)
         tips.append(opened.page.locator("#segments-kept").inner_text())
-    assert tips[0].startswith("64.00 MiB ")
-    assert f"of a segment of 64.00 MiB at {hex(FIRST)}" in tips[0]
-    assert "load_weights" in tips[0]
-    assert tips[1].startswith("30.00 MiB ")
-    assert HOSTILE in tips[1]
-    assert tips[2].startswith("hole of 10.00 MiB\nthe largest hole that the request may use")
-    # The first row begins with the first segment; the pointer finds the same block there.
+    # The segment with the larger hole comes first.
+    assert tips[0].startswith("30.00 MiB ")
+    assert HOSTILE in tips[0]
+    assert tips[1].startswith("hole of 10.00 MiB\nthe largest hole that the request may use")
+    assert tips[2].startswith("64.00 MiB ")
+    assert f"of a segment of 64.00 MiB at {hex(FIRST)}" in tips[2]
+    assert "load_weights" in tips[2]
+    # The pointer finds the same block where the map begins.
     top = opened.page.evaluate("oomph.segments.tops[0]")
     tip = hover(opened, "segments", 20, top + 8)
     assert tip.splitlines()[0] == tips[0].splitlines()[0]
-    category = tip.splitlines()[0].removeprefix("64.00 MiB ")
+    category = tip.splitlines()[0].removeprefix("30.00 MiB ")
     assert near(opened.page.evaluate(PIXEL, ["segments", 20, top + 8]), category)
+
+
+def test_the_request_stands_above_the_map_to_the_same_scale(open_page, tmp_path):
+    made = job()
+    made["device_traces"][0][-1]["size"] = 12 * MIB
+    opened = open_page(page_of(made, tmp_path))
+    # 12 MiB were asked for, 30 are in the first block.
+    request = opened.page.evaluate("oomph.segments.request.reduce((sum, row) => sum + row[1], 0)")
+    first = opened.page.evaluate("oomph.segments.owner.filter((piece) => piece === 0).length")
+    assert request / first == pytest.approx(12 / 30, rel=0.01)
+    assert opened.page.evaluate("oomph.segments.heads[0][1]").endswith("to the same scale: 12.00 MiB")
 
 
 def test_the_flame_graph_zooms_and_finds(opened):

@@ -1,6 +1,6 @@
 // The segments at the moment, byte for byte to one scale: what is in use by category, holes hatched.
 
-const ROW = 16, ROW_GAP = 5, HEAD = 20;
+const ROW = 16, ROW_GAP = 5, HEAD = 20, VISIBLE = 520;
 const FREE = -1, PENDING = -2;
 
 class SegmentMap {
@@ -33,7 +33,16 @@ class SegmentMap {
 
   draw() {
     this.width = Math.max(300, this.scroller.clientWidth - 16);
+    // Unmagnified, all of it fits: a segment that begins a row leaves the rest of the row before it empty.
+    const scale = this.scale;
+    this.scale = 1;
+    for (this.rows = 20; this.rows >= 4; this.rows -= 2) {
+      this.place();
+      if (this.height <= VISIBLE) break;
+    }
+    this.scale = scale;
     this.place();
+    this.own();
     this.paint();
   }
 
@@ -41,16 +50,16 @@ class SegmentMap {
   place() {
     const { address, bytes, group } = this.data.segments;
     const total = bytes.reduce((a, b) => a + b, 0);
-    this.perPixel = total / (this.width * 20) / this.scale || 1;
+    this.perPixel = total / (this.width * this.rows) / this.scale || 1;
     this.starts = new Float64Array(address.length);
     this.tops = [];
     this.heads = [];
-    let row = 0, x = 0, top = 0, last = null;
+    let row = 0, x = 0, top = this.placeRequest(), last = null;
     const rows = this.tops;
     const begin = () => { rows.push(top); row = rows.length - 1; top += ROW + ROW_GAP; x = 0; };
     for (let s = 0; s < address.length; s++) {
       if (group[s] !== last) {
-        this.heads.push([top, group[s]]);
+        this.heads.push([top, this.data.groups[group[s]]]);
         top += HEAD;
         begin();
         last = group[s];
@@ -66,7 +75,19 @@ class SegmentMap {
     }
     this.height = top;
     byId("segments-space").style.height = top + "px";
-    this.own();
+  }
+
+  /** The failed request above the map, in as many rows as it fills; returns where they end. */
+  placeRequest() {
+    const { request } = this.data, width = request / this.perPixel, most = 8;
+    this.request = [];
+    if (!request) return 0;
+    const rows = Math.ceil(width / this.width), isCut = rows > most;
+    this.heads.push([0, `The request that failed, to the same scale: ${size(request)}${isCut ? " (not all of it is drawn)" : ""}`]);
+    for (let row = 0; row < Math.min(rows, most); row++) {
+      this.request.push([HEAD + row * (ROW + ROW_GAP), Math.max(1, Math.min(this.width, width - row * this.width))]);
+    }
+    return HEAD + this.request.length * (ROW + ROW_GAP);
   }
 
   /** For each pixel of all rows the piece that has most of it. */
@@ -85,16 +106,20 @@ class SegmentMap {
   }
 
   paint() {
-    const visible = Math.min(this.height, 460);
+    const visible = Math.min(this.height, VISIBLE);
     this.scroller.style.height = visible + 4 + "px";
     const context = prepare(this.canvas, this.width, visible);
     const scrolled = this.scroller.scrollTop;
     const palette = shades(this.device.words.categories).map((all) => all.map((colour) => `rgb(${colour})`));
     const hatch = hatching(context, style("faint"));
     context.textBaseline = "middle";
-    for (const [top, group] of this.heads) {
+    for (const [top, text] of this.heads) {
       context.fillStyle = style("ink");
-      context.fillText(fitted(context, this.data.groups[group], this.width), 0, top - scrolled + HEAD / 2);
+      context.fillText(fitted(context, text, this.width), 0, top - scrolled + HEAD / 2);
+    }
+    for (const [top, length] of this.request) {
+      context.fillStyle = style("alarm");
+      context.fillRect(0, top - scrolled, length, ROW);
     }
     this.tops.forEach((top, row) => {
       const y = top - scrolled;
@@ -146,7 +171,7 @@ class SegmentMap {
     const where = `at ${size(offset[k])} of a segment of ${size(list.bytes[s])} at ${list.address[s]}`;
     const free = this.data.groups[list.group[s]];
     if (category[k] === FREE) {
-      const largest = this.data.asked ? "the largest hole that the request may use" : "the largest hole of all";
+      const largest = this.data.request ? "the largest hole that the request may use" : "the largest hole of all";
       const note = k === this.data.largest_hole ? largest : "free, cached by PyTorch";
       return [`hole of ${size(bytes[k])}`, note, where, free];
     }

@@ -280,7 +280,7 @@ class Timeline {
       if (along < this.from || along > this.to || visible > this.plotWidth / 3) return;
       const x = this.x(along);
       context.fillRect(x, top + 17, 1, 8);
-      const label = "step " + (number + 1);
+      const label = "step " + number;
       if (x < free || x + context.measureText(label).width > this.left + this.plotWidth) return;
       context.fillText(label, x + 3, top + 22);
       free = x + context.measureText(label).width + 12;
