@@ -67,12 +67,8 @@ def scene_at(
     small = request <= SMALL_BYTES
     mine: FreeList = (int(timeline.stream[position]), timeline.pool_at(position), small)
     lists: dict[FreeList, list[int]] = {}
-    tail = 0
     for hole in every:
-        key = (hole.stream, hole.pool, hole.small)
-        lists.setdefault(key, []).append(hole.size)
-        if key == mine and hole.expandable and hole.after is None:
-            tail = max(tail, hole.size)
+        lists.setdefault((hole.stream, hole.pool, hole.small), []).append(hole.size)
     own = lists.pop(mine, [])
     allocated, waiting = bytes_in_use(layout)
     reserved = sum(segment.size for segment in layout)
@@ -80,6 +76,7 @@ def scene_at(
     segment = segment_size(request, settings.large_segment_size_bytes)
     page = SMALL_SEGMENT_BYTES if small else settings.large_segment_size_bytes
     expands = settings.expandable_segments
+    tail = _tail(layout, mine, request) if expands else 0
     return Scene(
         request=request,
         segment=segment,
@@ -99,6 +96,24 @@ def scene_at(
         ),
         private_pools=any(segment.pool != (0, 0) for segment in layout),
     )
+
+
+def _tail(layout: Sequence[SegmentState], mine: FreeList, request: int) -> int:
+    """The free bytes behind which expandable memory would grow for the request: at the end of the first mapped range,
+    by address, that has room for it up to the next one (find_expandable_block of CUDACachingAllocator.cpp)."""
+    ranges = [
+        segment
+        for segment in sorted(layout, key=lambda one: one.address)
+        if segment.expandable and (segment.stream, segment.pool, segment.small) == mine
+    ]
+    for number, segment in enumerate(ranges):
+        last = segment.blocks[-1] if segment.blocks else None
+        tail = last.size if last is not None and last.state == INACTIVE else 0
+        if number + 1 == len(ranges):
+            return tail
+        if ranges[number + 1].address - segment.address - segment.size + tail >= request:
+            return tail
+    return 0
 
 
 def bytes_in_use(layout: Sequence[SegmentState]) -> tuple[int, int]:
