@@ -143,6 +143,17 @@ def test_gradients_are_dropped_after_an_optimizer_that_allocates_nothing():
     assert {told(analysis, one) for one in flows} == {("temporaries", "lifetime", "possible")}
 
 
+def test_the_gradient_of_the_loss_is_no_parameters():
+    recorder = Recorder()
+    recorder.temporary(MIB, FORWARD)
+    seed = recorder.alloc(4, SEED)
+    for _ in range(100):
+        recorder.temporary(MIB, BACKWARD)
+    recorder.free(seed)
+    recorder.temporary(MIB, FORWARD)
+    assert told(recorder.analysis(), seed) == ("temporaries", "frames", "likely")
+
+
 def test_a_forward_that_nothing_tells_does_not_join_two_backwards():
     recorder = Recorder()
     gradients = []

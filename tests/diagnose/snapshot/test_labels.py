@@ -113,7 +113,7 @@ def test_an_optimizer_in_a_gradients_hook_is_an_optimizer():
 def test_clipping_belongs_to_the_optimizer_and_keeps_nothing():
     told = label((torch("clip_grad_norm_", "nn/utils/clip_grad.py"), *MAIN))
     assert told.phase is Phase.OPTIMIZER
-    assert told.clips
+    assert told.passing
 
 
 def test_evaluation_and_no_grad():

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.snapshot.categories_before import before_the_trace
 from oomph.diagnose.snapshot.categories_columns import Columns
+from oomph.diagnose.snapshot.categories_left import by_earlier_ones, by_size_in_backward, workspaces_by_size
 from oomph.diagnose.snapshot.categories_replaced import follow_parameters
 from oomph.diagnose.snapshot.categories_runs import BREAK, Runs
 from oomph.diagnose.snapshot.labels import LabelColumns, Labels
@@ -56,16 +57,10 @@ _SHORT = np.array([NUMBER[one] for one in (Phase.EVAL, Phase.GENERATE, Phase.SAV
 _NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
 _LIKELY = tuple(Certainty).index(Certainty.LIKELY)
 
-#: Bytes of a cuBLAS handle's workspace (ATen/cuda/CublasHandlePool.cpp): 2 x 4096 KiB + 8 x 16 KiB before Hopper.
-WORKSPACE_BYTES = 2 * 4096 * 1024 + 8 * 16 * 1024
-#: 32 MiB on Hopper and later; tensors have this size too.
-HOPPER_WORKSPACE_BYTES = 32 * 1024 * 1024
 #: A temporary of a forward is seldom there for more requests than a layer makes.
 _SOON = 64
 #: What the last operators of a backward use is a few requests old at its end.
 _JUST = 8
-#: One workspace per thread and stream that multiplies: more blocks of the size are something else.
-_MOST_WORKSPACES = 4
 
 
 def categorise(
@@ -112,8 +107,11 @@ class _Rules:
         self._short_phases()
         before_the_trace(self._lives, self._stack, self._label, self._runs, self._columns)
         follow_parameters(self._lives, self._runs, self._columns)
-        self._by_earlier_ones()
-        self._by_size()
+        by_earlier_ones(self._undecided_in_cut, self._lives, self._stack, self._columns)
+        in_backward = self._undecided_in_cut & (self._runs.phase_at_birth == _BACKWARD)
+        sizes = self._sizes(Category.GRADIENTS, Category.PARAMETERS)
+        by_size_in_backward(in_backward, np.isin(self._lives.requested_bytes, sizes), self._columns)
+        workspaces_by_size(~self._label.cpp, self._lives, self._columns)
         self._weaken()
 
     # -- frames -------------------------------------------------------------------------------------------------
@@ -173,6 +171,8 @@ class _Rules:
     def _backward(self) -> None:
         runs, columns = self._runs, self._columns
         self._recomputed()
+        passing = self._born(_BACKWARD) & self._label.passing
+        columns.set(passing, Category.TEMPORARIES, How.FRAMES, Certainty.LIKELY)
         mine = self._born(_BACKWARD)
         if not mine.any():
             return
@@ -242,8 +242,8 @@ class _Rules:
             (runs.freed < runs.next(_FORWARD, _BACKWARD, BREAK)[runs.born])
             & (self._phase_when_freed() == _OPTIMIZER)
         )
-        columns.set(mine & (gone | label.clips), Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
-        survives = mine & ~gone & ~label.clips
+        columns.set(mine & (gone | label.passing), Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
+        survives = mine & ~gone & ~label.passing
         state = survives & (label.category == _NUMBER[Category.OPTIMIZER_STATE])
         columns.set(state, Category.OPTIMIZER_STATE, How.FRAMES, Certainty.LIKELY)
         last = runs.born == runs.count - 1
@@ -298,48 +298,6 @@ class _Rules:
         runs = self._runs
         phases = np.append(runs.phase, NUMBER[Phase.UNKNOWN])
         return phases[np.where(runs.freed >= 0, runs.freed, runs.count)]
-
-    # -- what is left -------------------------------------------------------------------------------------------
-
-    def _by_earlier_ones(self) -> None:
-        """A phase that was cut off had not yet freed its temporaries. What the same stack's blocks of the same size
-        were in earlier steps, these are too; without earlier ones a gradient's size makes a gradient possible."""
-        columns, lives = self._columns, self._lives
-        mine = np.flatnonzero(self._undecided_in_cut & columns.open)
-        if not len(mine):
-            return
-        earlier = np.flatnonzero(~columns.open & np.isin(self._stack, np.unique(self._stack[mine])))
-        votes: dict[tuple[int, int], dict[int, int]] = {}
-        keys = zip(self._stack[earlier].tolist(), lives.requested_bytes[earlier].tolist(), strict=True)
-        for key, category in zip(keys, columns.category[earlier].tolist(), strict=True):
-            counts = votes.setdefault(key, {})
-            counts[category] = counts.get(category, 0) + 1
-        sizes = set(self._sizes(Category.GRADIENTS, Category.PARAMETERS).tolist())
-        for row in mine.tolist():
-            key = int(self._stack[row]), int(lives.requested_bytes[row])
-            counts = votes.get(key, {}) if key[0] >= 0 else {}
-            one = np.array([row])
-            if counts:
-                chosen = CATEGORIES[max(counts, key=lambda category: counts[category])]
-                surely = Certainty.LIKELY if len(counts) == 1 else Certainty.POSSIBLE
-                columns.set(one, chosen, How.LIFETIME, surely)
-            elif self._runs.phase_at_birth[row] == _BACKWARD:
-                if key[1] in sizes:
-                    columns.set(one, Category.GRADIENTS, How.SIZE, Certainty.POSSIBLE)
-                else:
-                    columns.set(one, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
-
-    def _by_size(self) -> None:
-        """Sizes of cuBLAS's workspaces, where no C++ frame was there to speak and the block stays."""
-        lives, columns = self._lives, self._columns
-        silent = ~self._label.cpp & (lives.freed == lives.events)
-        known = columns.category == _NUMBER[Category.WORKSPACE]
-        for size in (WORKSPACE_BYTES, HOPPER_WORKSPACE_BYTES):
-            all_of_size = lives.requested_bytes == size
-            mine = all_of_size & silent & ~known
-            if int(all_of_size.sum()) <= _MOST_WORKSPACES and mine.any():
-                columns.open[mine] = True
-                columns.set(mine, Category.WORKSPACE, How.SIZE, Certainty.POSSIBLE)
 
     def _weaken(self) -> None:
         """What rests on the phase of a request that is itself unknown, or told by a name of the user's own alone, is

@@ -53,7 +53,7 @@ def _by_frames(mine: Mask, label: LabelColumns, runs: Runs, columns: Columns) ->
         columns.set(those, category, How.FRAMES)
         columns.certainty[those] = label.category_certainty[those]
     mine = mine & columns.open
-    state = mine & (label.phase == _OPTIMIZER) & ~label.clips
+    state = mine & (label.phase == _OPTIMIZER) & ~label.passing
     columns.set(state, Category.OPTIMIZER_STATE, How.FRAMES, Certainty.LIKELY)
     columns.set(mine & (label.phase == _BACKWARD), Category.GRADIENTS, How.FRAMES)
     loaded = mine & (label.phase == _LOAD) & (label.certainty <= _LIKELY)

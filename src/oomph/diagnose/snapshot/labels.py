@@ -48,7 +48,8 @@ class Label:
     themselves (a cuBLAS workspace, AccumulateGrad, Module.to, ...), UNKNOWN where only the life of a block can tell.
     engine: ran inside the autograd engine. recompute: a checkpoint's forward inside backward. no_grad: below a function
     decorated with torch.no_grad or inference_mode, or in evaluation. trains: below a function called train, fit or
-    training_step. clips: gradient clipping. optimizer_code: inside a library's optimizer. cpp: has frames of C++.
+    training_step. passing: gradient clipping, or the gradient of the loss itself. optimizer_code: inside a library's
+    optimizer. cpp: has frames of C++.
     """
 
     phase: Phase = Phase.UNKNOWN
@@ -61,7 +62,7 @@ class Label:
     recompute: bool = False
     no_grad: bool = False
     trains: bool = False
-    clips: bool = False
+    passing: bool = False
     optimizer_code: bool = False
     cpp: bool = False
 
@@ -83,7 +84,7 @@ class LabelColumns:
     recompute: NDArray[np.bool_]
     no_grad: NDArray[np.bool_]
     trains: NDArray[np.bool_]
-    clips: NDArray[np.bool_]
+    passing: NDArray[np.bool_]
     optimizer_code: NDArray[np.bool_]
     engine: NDArray[np.bool_]
     cpp: NDArray[np.bool_]
@@ -130,7 +131,7 @@ class Labels:
             recompute=flag([one.recompute for one in labels]),
             no_grad=flag([one.no_grad for one in labels]),
             trains=flag([one.trains for one in labels]),
-            clips=flag([one.clips for one in labels]),
+            passing=flag([one.passing for one in labels]),
             optimizer_code=flag([one.optimizer_code for one in labels]),
             engine=flag([one.engine for one in labels]),
             cpp=flag([one.cpp for one in labels]),
@@ -192,7 +193,7 @@ class _Judge:
             recompute=recompute,
             no_grad=no_grad,
             trains=any(mark.trains for mark in marks),
-            clips=any(mark.clips for mark in marks),
+            passing=any(mark.passing for mark in marks),
             optimizer_code=any(mark.optimizer_code for mark in marks),
         )
         if decision is None and phase is Phase.UNKNOWN and category is Category.UNKNOWN:

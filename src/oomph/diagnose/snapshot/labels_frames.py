@@ -85,7 +85,10 @@ _WEIGHTS = re.compile(
 )
 #: nn.DataParallel copies the parameters to every device in every forward.
 _REPLICATE = re.compile(r"torch/nn/parallel/replicate\.py$")
-_CLIP = re.compile(r"_?clip_grad\w*$|_get_total_norm$|clip_gradients$|get_grad_norm\w*$|_?unscale_\w*$")
+#: Gradient clipping, and the gradient of the loss itself: nothing that they allocate is kept for later.
+_PASSING = re.compile(
+    r"_make_grads$|_?clip_grad\w*$|_get_total_norm$|clip_gradients$|get_grad_norm\w*$|_?unscale_\w*$"
+)
 _TRAINS = re.compile(r"_?(?:train|fit|training)(?:_\w+)?$|run_epoch$|\w+_train$|_?training_step$")
 
 
@@ -106,7 +109,7 @@ class Mark:
     makes: bool = False  # an __init__ of the user's own
     makes_optimizer: bool = False  # the same in a file named for an optimizer
     no_grad: bool = False
-    clips: bool = False
+    passing: bool = False
     trains: bool = False
     optimizer_code: bool = False  # inside an optimizer of a library, which keeps nothing but its state
 
@@ -164,7 +167,7 @@ def _of_python(frame: Frame) -> Mark:
         makes=users and function == "__init__",
         makes_optimizer=users and function == "__init__" and _USERS_OPTIMIZER.search(file) is not None,
         no_grad=file.endswith("torch/utils/_contextlib.py") and function == "decorate_context",
-        clips=_CLIP.match(function) is not None,
+        passing=_PASSING.match(function) is not None,
         trains=_TRAINS.match(function) is not None,
         optimizer_code=_TORCH_OPTIMIZER.search(file) is not None,
     )
