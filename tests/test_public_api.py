@@ -48,7 +48,7 @@ def test_snapshot_says_what_a_file_says(tmp_path):
 
     from oomph.diagnose.snapshot.model import SnapshotReport
     from oomph.units import MIB
-    from tests.cli.test_snapshot import job
+    from tests.cli.snapshots import job
 
     path = tmp_path / "oom.pickle"
     path.write_bytes(pickle.dumps(job()))

@@ -16,11 +16,11 @@ from oomph.report.snapshot.text_compare import render_comparison, signed
 from oomph.report.snapshot.view import prepare_compared
 from oomph.units import GIB, MIB
 from tests.report.golden import assert_golden
-from tests.report.snapshot import fakes
+from tests.report.snapshot import fake_comparisons, fakes
 
 jsonschema: Any = importlib.import_module("jsonschema")  # untyped unless its stubs are installed
 
-COMPARISONS = {"two": fakes.two_compared, "ranks": fakes.ranks_compared}
+COMPARISONS = {"two": fake_comparisons.two_compared, "ranks": fake_comparisons.ranks_compared}
 
 
 def rendered(comparison, output_format="text", **options) -> str:
@@ -51,7 +51,7 @@ def test_json_is_of_the_published_shape(name):
 
 
 def test_the_numbers_of_two():
-    answer = json.loads(rendered(fakes.two_compared(), "json"))
+    answer = json.loads(rendered(fake_comparisons.two_compared(), "json"))
     comparison = answer["comparison"]
     assert [row["difference_bytes"] for row in comparison["categories"]] == [6 * GIB, -2 * GIB, 0]
     assert [row["difference_bytes"] for row in comparison["stacks"]] == [5 * GIB, -2 * GIB, GIB]
@@ -69,7 +69,7 @@ def test_no_line_is_wider_than_asked_for(name, width):
 @pytest.mark.parametrize("output_format", ["text", "markdown", "json"])
 def test_redact(output_format):
     frame = Frame("f", "/home/zqalice/x.py", 3)
-    base = fakes.two_compared()
+    base = fake_comparisons.two_compared()
     comparison = dataclasses.replace(
         base,
         says="most at f (/home/zqalice/x.py:3)",
@@ -83,10 +83,13 @@ def test_redact(output_format):
 
 
 def test_of_many_ranks_those_that_differ_are_listed():
-    base = fakes.ranks_compared()
+    base = fake_comparisons.ranks_compared()
     sides = (
         *base.sides,
-        *(fakes.side(f"rank {rank}", f"runs/rank{rank}.pickle", 20 * GIB) for rank in range(6, 64)),
+        *(
+            fake_comparisons.side(f"rank {rank}", f"runs/rank{rank}.pickle", 20 * GIB)
+            for rank in range(6, 64)
+        ),
     )
     alike = tuple(side.label for side in sides if side.label != "rank 5")
     text = rendered(dataclasses.replace(base, sides=sides, alike=alike))
