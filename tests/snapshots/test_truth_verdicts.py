@@ -213,7 +213,7 @@ def test_a_ring_keeps_the_verdict(last: int):
         assert failure.allocated_bytes == failed.allocated_bytes
 
 
-@pytest.mark.parametrize("first", range(0, 80, 20))
+@pytest.mark.parametrize("first", [0, 20, 40, 60, 400])
 def test_jobs_of_random_shapes_on_cards_that_are_too_small(first: int):
     """Whatever the job and its settings: numbers and retries are right, and where sums decide the verdict, it is
     theirs."""
@@ -231,7 +231,8 @@ def test_jobs_of_random_shapes_on_cards_that_are_too_small(first: int):
         if made.truth.verdict is not None:
             assert failure.verdict == made.truth.verdict, (seed, failure.says)
         else:
-            assert failure.verdict is not Verdict.FULL, (seed, failure.says)
+            # Neither full nor plainly in pieces; nothing capped it, and nothing outside grew.
+            assert failure.verdict in (Verdict.FRAGMENTED, Verdict.OTHER_POOL), (seed, failure.says)
 
 
 @pytest.mark.parametrize("make", [full.cached, fragmentation.tails, training.dies_and_unwinds])
