@@ -28,6 +28,7 @@ from tests.diagnose.snapshot.recorded import (
     SCRATCH,
     SEED,
     STATE,
+    THREAD,
     Recorder,
     cpp,
     told,
@@ -295,6 +296,27 @@ def test_communication_and_replicas():
     analysis = recorder.analysis()
     assert told(analysis, bucket) == ("communication", "frames", "likely")
     assert told(analysis, replica) == ("parameters", "frames", "likely")
+
+
+def test_what_a_reduce_scatter_leaves_is_the_gradient():
+    """FSDP: gathered parameters and reduce-scatter's input are buffers, its output is what the optimizer uses."""
+    file = "distributed/fsdp/_fully_shard/_fsdp_collectives.py"
+    reduces = (torch("allocate", file), torch("foreach_reduce", file), *THREAD)
+    recorder = Recorder()
+    lasting = recorder.alloc(MIB, (torch("allreduce_bucket", "distributed/zero.py"), *MAIN))
+    gradients, inputs = [], []
+    for _ in range(3):
+        kept = recorder.alloc(2 * MIB, FORWARD)
+        inputs.append(recorder.alloc(8 * MIB, reduces))
+        gradients.append(recorder.alloc(4 * MIB, reduces))
+        recorder.temporary(MIB, BACKWARD)
+        recorder.free(inputs[-1], kept)
+        recorder.temporary(MIB, BACKWARD)
+        recorder.temporary(MIB, SCRATCH)
+        recorder.free(gradients[-1])
+    analysis = recorder.analysis()
+    assert {told(analysis, one) for one in gradients} == {("gradients", "lifetime", "likely")}
+    assert {told(analysis, one) for one in (lasting, *inputs)} == {("communication", "frames", "likely")}
 
 
 def test_without_stacks_everything_is_unknown():

@@ -168,8 +168,25 @@ class _Rules:
             # Inference keeps results, not activations; only the last forward may have been under way.
             columns.set(graph & (runs.born == last), Category.ACTIVATIONS, How.LIFETIME, Certainty.POSSIBLE)
 
+    def _reduced(self) -> None:
+        """What FSDP's reduce-scatter leaves is the sharded gradient: it outlives backward and is gone by the next."""
+        runs, columns = self._runs, self._columns
+        mine = columns.is_(Category.COMMUNICATION) & (runs.phase_at_birth == _BACKWARD) & (runs.born >= 0)
+        if not mine.any():
+            return
+        forward = runs.next(_FORWARD)[runs.born]
+        later = runs.next(_BACKWARD)[np.minimum(forward, runs.count - 1)]
+        backward = np.where(forward < runs.count, later, runs.count)
+        survives = (
+            (runs.freed > runs.born) | (runs.behind & (self._requests_lived >= _JUST))
+        ) & ~self._before_break()
+        columns.set(
+            mine & survives & (runs.freed <= backward), Category.GRADIENTS, How.LIFETIME, Certainty.LIKELY
+        )
+
     def _backward(self) -> None:
         runs, columns = self._runs, self._columns
+        self._reduced()
         self._recomputed()
         passing = self._born(_BACKWARD) & self._label.passing
         columns.set(passing, Category.TEMPORARIES, How.FRAMES, Certainty.LIKELY)
