@@ -87,7 +87,13 @@ class TestMoment:
         # Step 3, counted from 0, of 4.
         assert moment_words(fakes.device()) == (
             "It was event 7,800 of 8,000, 12.35 s after the first, in backward (told by stacks), in training step 3 "
-            "of 0 to 3."
+            "(of 4, from 0)."
+        )
+
+    def test_a_step_that_the_failure_cut_off_is_not_counted(self):
+        moment = dataclasses.replace(fakes.MOMENT, step=4)
+        assert moment_words(fakes.device(moment=moment)).endswith(
+            "in training step 4 (from 0; not finished)."
         )
 
     def test_what_was_not_recorded_is_left_out(self):
@@ -169,6 +175,15 @@ class TestPlaces:
         assert stack_place(None, frames[:1] + frames[5:]) == "torch::autograd::Engine::thread_main"
         assert stack_place(None, ()) == "no stack was recorded"
         assert place_of(frames) is None
+        assert says(failing(frames=frames)) == (
+            "GPU 0: a request of 1024.00 MiB failed in backward at bmm in BmmBackward0 (C++): the device was full"
+        )
+        report = failing(frames=frames)
+        came = "The request came from\n  bmm in BmmBackward0 (C++)\n\n"
+        assert came in render_text(report, SnapshotOptions())
+        assert "  at::_ops::matmul::call(at::Tensor const&)\n" in render_text(
+            report, SnapshotOptions(stacks=True)
+        )
 
     def test_the_users_code_is_what_redaction_left_of_it(self):
         inner = Frame("relu", "/site-packages/torch/nn/functional.py", 1)

@@ -81,7 +81,10 @@ def stack_place(place: Frame | None, frames: Sequence[Frame]) -> str:
     """What a table calls the place of a stack: `place` where one is known, else what its C++ frames tell."""
     if place is not None:
         return place_words(place)
-    return _in_cpp(frames) if frames else NO_STACK
+    if not frames:
+        return NO_STACK
+    telling = next((frame for frame in frames if not _PLUMBING.search(frame.function)), frames[0])
+    return cpp_place(frames) or place_words(telling)
 
 
 def holder_place(holder: Holder) -> str:
@@ -89,12 +92,11 @@ def holder_place(holder: Holder) -> str:
     return stack_place(holder.place, holder.frames)
 
 
-def _in_cpp(frames: Sequence[Frame]) -> str:
-    """The operator and the node of the autograd graph that asked: "bmm in BmmBackward0 (C++)"."""
+def cpp_place(frames: Sequence[Frame]) -> str:
+    """The operator and the node of the autograd graph that asked: "bmm in BmmBackward0 (C++)"; "" where C++ frames
+    name neither."""
     functions = [frame.function for frame in frames]
     operator = next((match[1] for function in functions if (match := _OPERATOR.search(function))), "")
     node = next((match[1] for function in functions if (match := _NODE.search(function))), "")
     told = " in ".join(filter(None, (operator, node)))
-    if told:
-        return f"{cut(told, _FUNCTION)} (C++)"
-    return place_words(next((one for one in frames if not _PLUMBING.search(one.function)), frames[0]))
+    return f"{cut(told, _FUNCTION)} (C++)" if told else ""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.model import DeviceReport, Failure, Retry
+from oomph.diagnose.snapshot.places import is_python
 from oomph.memory.stacks import Frame
 from oomph.report.clean import flat
 from oomph.report.layout import wrap
@@ -86,9 +87,11 @@ def pin_lines(failure: Failure, width: int) -> list[str]:
 def stack_lines(frames: Sequence[Frame], width: int, indent: str = "  ", *, whole: bool = False) -> list[str]:
     """The Python part of a stack, innermost first: without `whole`, how the user's code got there in a few lines.
 
-    Where only C++ frames were recorded, those.
+    Where only C++ frames were recorded, those; without `whole` what they tell, in a line.
     """
     shown = list(python_frames(frames)) or list(frames)
+    if not whole and frames and not any(map(is_python, frames)):
+        return wrap(stack_place(None, frames), width, indent)
     if whole:
         return [line for frame in shown for line in wrap(frame_line(frame), width, indent)]
     telling = [

@@ -18,9 +18,9 @@ from oomph.diagnose.snapshot.model import (
 )
 from oomph.phases import Phase
 from oomph.report.clean import cut, flat
+from oomph.report.snapshot.places import cpp_place, place_in_sentence
 from oomph.report.snapshot.places import frame_line as frame_line
 from oomph.report.snapshot.places import holder_place as holder_place
-from oomph.report.snapshot.places import place_in_sentence
 from oomph.report.snapshot.places import place_of as place_of
 from oomph.report.snapshot.places import place_words as place_words
 from oomph.report.snapshot.view import SnapshotView, is_used
@@ -93,7 +93,7 @@ def _where(moment: Moment, failure: Failure) -> str:
     phase = f" {phase_of(moment.phase)}" if known else ""
     frame = place_of(failure.frames)
     if frame is None:
-        return phase
+        return phase + (f" at {place}" if (place := cpp_place(failure.frames)) else "")
     return f"{phase} at {place_in_sentence(frame)}"
 
 
@@ -134,7 +134,8 @@ def moment_words(device: DeviceReport) -> str:
         told.append("in an unknown phase")
     steps = device.steps
     if moment.step is not None and steps is not None and steps.count:
-        told.append(f"in training step {moment.step:,} of 0 to {steps.count - 1:,}")
+        of = f"of {steps.count:,}, from 0" if moment.step < steps.count else "from 0; not finished"
+        told.append(f"in training step {moment.step:,} ({of})")
     start = "It was" if moment.kind == "oom" else f"Shown is the moment {moment_title(moment)}:"
     if moment.kind == "asked for":
         start = "Shown is the moment that was asked for:"
