@@ -47,9 +47,12 @@ class Opened:
         return box.inner_text() if box.is_visible() else ""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Started once, with a new empty profile. Only where there is none to start, its tests are skipped."""
+    """Started once a module, with a new empty profile. It keeps an event loop running, so no longer than needed.
+
+    Only where there is none to start, its tests are skipped.
+    """
     path = chromium()
     if path is None:
         pytest.skip("no Chromium or Chrome on this machine: install one, or name it in OOMPH_CHROMIUM")
