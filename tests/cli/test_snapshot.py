@@ -150,6 +150,18 @@ class TestSeveral:
         result = run("snapshot", *(f"rank{rank}.pickle" for rank in range(4)))
         assert "rank 2: +256.00 MiB" in result.stdout
 
+    def test_the_devices_of_one_snapshot(self, run, files):
+        both = job(fails=False)
+        other = job(fails=False, blocks=6)
+        both["segments"] += [{**one, "device": 1} for one in other["segments"]]
+        both["device_traces"] += other["device_traces"]
+        (files / "both.pickle").write_bytes(pickle.dumps(both))
+        assert "device 1" not in run("snapshot", "both.pickle").stdout
+        result = run("snapshot", "--compare", "both.pickle")
+        assert result.exit_code == 0
+        assert "device 1" in result.stdout
+        assert "+64.00 MiB" in result.stdout  # 6 blocks of 32 MiB against 4
+
     def test_one_that_cannot_be_read_does_not_hide_the_others(self, run, files):
         (files / "bad.pickle").write_bytes(b"")
         result = run("snapshot", "oom.pickle", "bad.pickle", "fine.pickle")

@@ -86,6 +86,7 @@ class TestRefusals:
             (["-o", "oom.pickle"], "is one of the inputs"),
             (["-o", "folder"], "not a regular file"),
             (["--compare"], "two snapshots or more"),
+            (["--compare", "--format", "html"], "leave --format html out"),
             (["--format", "html", "fine.pickle"], "one snapshot"),
             (["--export", "a.csv", "fine.pickle"], "one snapshot"),
             (["oom.pickle"], "named twice"),

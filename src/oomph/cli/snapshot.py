@@ -111,7 +111,8 @@ def _complete_words(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option(
     "--compare/--no-compare",
     default=None,
-    help="Say what differs between several snapshots.  [default: with more than one]",
+    help="Say what differs between several snapshots, or between the devices of one.  [default: with more than one "
+    "snapshot]",
 )
 @click.option(
     "--all", "show_all", is_flag=True, help="List every stack, free list and retry; with -v each stack whole."

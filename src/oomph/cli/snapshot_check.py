@@ -28,8 +28,8 @@ def check(request: Request, output_format: str) -> None:
     if request.target is not None:
         check_target(request.target, request.files)
     _check_exports(request)
-    if len(request.files) == 1 and request.compare:
-        raise UsageError("--compare takes two snapshots or more")
+    if request.compare and output_format == "html":
+        raise UsageError("--compare prints text, JSON or Markdown; leave --format html out")
     if len(request.files) > 1 and output_format == "html":
         raise UsageError("--format html shows one snapshot; name one file")
     capacity_of(request)

@@ -102,23 +102,24 @@ def _render(
         from oomph.report.snapshot.html import render_html
 
         return render_html(answers[0].report, answers[0].analyses, options)
-    from oomph.cli.snapshot_several import render_several
+    devices = bool(request.compare) and len(request.files) == 1
+    if len(answers) > 1 or devices:
+        from oomph.cli.snapshot_several import render_several
 
+        comparing = request.compare is not False
+        return render_several(answers, refused, output_format, options, comparing=comparing)
     if output_format == "json":
-        if len(answers) == 1:
-            from oomph.report.snapshot.json import document
-            from oomph.report.snapshot.view import prepare_all
+        from oomph.report.snapshot.json import document
+        from oomph.report.snapshot.view import prepare_all
 
-            return document(prepare_all([answers[0].report], options), unreadable=refused)
-    elif len(answers) == 1:
-        if output_format == "markdown":
-            from oomph.report.snapshot.markdown import render_markdown
+        return document(prepare_all([answers[0].report], options), unreadable=refused)
+    if output_format == "markdown":
+        from oomph.report.snapshot.markdown import render_markdown
 
-            return render_markdown(answers[0].report, options)
-        from oomph.report.snapshot.text import render_text
+        return render_markdown(answers[0].report, options)
+    from oomph.report.snapshot.text import render_text
 
-        return render_text(answers[0].report, options)
-    return render_several(answers, refused, output_format, options, comparing=request.compare is not False)
+    return render_text(answers[0].report, options)
 
 
 def _export(path: str, answer: Answer, request: Request) -> None:

@@ -49,8 +49,12 @@ def render_several(
 
 
 def _compare(answers: Sequence[Answer]) -> SnapshotComparison | None:
-    """What differs between the devices shown; None where there are not two that hold anything."""
+    """What differs between the devices shown, or between all devices of one snapshot; None where of several snapshots
+    there are not two that hold anything. Raises UsageError for one snapshot of one device."""
     from oomph.diagnose.snapshot.compare import compare
+
+    if len(answers) == 1:
+        return compare([(str(one.index), one) for one in answers[0].analyses])
 
     names = ascii_uppercase if len(answers) <= len(ascii_uppercase) else map(str, range(1, len(answers) + 1))
     sides = [
