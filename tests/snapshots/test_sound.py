@@ -24,10 +24,10 @@ def replayed(snapshot: Snapshot, index: int) -> Replay:
     return exact(device.segments, device.timeline, allocator_settings(snapshot))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_recording_replays_exactly(name: str, seed: int):
-    made = SCENARIOS[name](seed, STYLES[seed % 3])
+    made = SCENARIOS[name](seed, STYLES[seed])
     snapshot = read(made)
     for device in made.devices:
         replay = replayed(snapshot, device.options.index)

@@ -12,7 +12,7 @@ from oomph.evidence.snapshot import from_bytes
 from oomph.memory.categories import CATEGORIES
 from oomph.phases import Phase
 from tests.snapshots.answers import answer
-from tests.snapshots.frames import STYLES
+from tests.snapshots.frames import STYLES, Line
 from tests.snapshots.job import OTHER
 from tests.snapshots.scenarios import full, growth, training
 from tests.snapshots.written import Made
@@ -44,7 +44,7 @@ def wrong_bytes(made: Made, at: str | None = None) -> tuple[Counter[Certainty], 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("name", JOBS)
 def test_what_is_called_sure_is_right(name: str, style: str):
-    for seed in range(3):
+    for seed in range(2):
         wrong, total = wrong_bytes(JOBS[name](seed, style))
         assert not wrong[Certainty.CERTAIN]
         assert wrong[Certainty.LIKELY] <= total // 100
@@ -64,7 +64,7 @@ def test_at_other_moments_too(style: str, at: str):
 @pytest.mark.parametrize("name", JOBS)
 def test_with_all_frames_the_sums_by_category_are_exact(name: str):
     """But for the batch, of which the generator does not say what it is."""
-    for seed in range(3):
+    for seed in range(2):
         made = JOBS[name](seed, "all")
         report = answer(made)
         device = report.devices[report.shown]
@@ -112,3 +112,20 @@ def test_each_request_has_its_phase(style: str):
         for place, tensor in made.device.made.items():
             if tensor.category != OTHER:
                 assert PHASES[int(told[place])].value == tensor.phase
+
+
+@pytest.mark.parametrize("style", ["all", "python"])
+@pytest.mark.parametrize("name", JOBS)
+def test_holders_have_their_lines_and_bytes(name: str, style: str):
+    made = JOBS[name](2, style)
+    report = answer(made)
+    device = report.devices[report.shown]
+    truth: Counter[Line | None] = Counter()
+    for tensor in made.device.alive_at(device.moment.position).values():
+        truth[tensor.line] += tensor.size_bytes
+    told: Counter[Line | None] = Counter()
+    for holder in device.holders:
+        place = holder.place
+        told[None if place is None else (place.file, place.line)] += holder.bytes
+    assert told == truth
+    assert sum(told.values()) == device.ledger.allocated_bytes

