@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.errors import InputError
-from oomph.evidence.snapshot import Caps, Snapshot, from_bytes, read
+from oomph.evidence.snapshot import Caps, Snapshot, from_bytes, opcodes, read
 from tests.evidence.snapshot.build import BASE, FRAMES, block, event, segment, snapshot
 
 GOOD = pickle.dumps(
@@ -67,6 +67,7 @@ OPCODES = {
     "NEWOBJ_EX": b"])}\x92",
     "BUILD": b"}}b",
     "EXT1": b"\x82\x01",
+    "EXT2": b"\x83\x01\x00",
     "EXT4": b"\x84\x01\x00\x00\x00",
     "PERSID": b"P1\n",
     "BINPERSID": b"K\x01Q",
@@ -103,6 +104,35 @@ def test_every_opcode_is_either_plain_data_or_refused():
             assert opcode.name in text
 
 
+@pytest.mark.parametrize("before", [0, 1, 300, 20_000])
+def test_code_behind_much_good_data_is_not_run(tmp_path, before):
+    made = tmp_path / "made"
+    events = [event("alloc", addr=BASE + 512 * i, size=1 << 40) for i in range(before)]
+    refused(pickle.dumps(snapshot(traces=[events, Runs(made)]), protocol=4))
+    assert not made.exists()
+
+
+def test_a_damaged_length_does_not_hide_code():
+    # Read one way these are texts, numbers and a frame; one byte further they would be calls.
+    for cover in (b"\x8c\x03", b"\x8a\x03", b"X\x03\x00\x00\x00", b"\x95\x03" + b"\x00" * 7):
+        assert "look up or call Python code" in refused(
+            b"\x80\x05" + cover + b"abccos\nsystem\n." + b"." * 400
+        )
+
+
+def test_no_class_is_looked_up_even_when_the_look_lets_it_pass(monkeypatch):
+    whole = opcodes.look(1000)
+    monkeypatch.setattr(opcodes, "look", lambda size: lambda data, at: max(whole(data, at), len(data) - 1))
+    for data in (
+        b"cos\nsystem\n",
+        b"\x8c\x02os\x8c\x06system\x93",
+        b"(ios\nsystem\n",
+        b"\x82\x01",
+        b"K\x01Q",
+    ):
+        assert "does not hold together" in refused(b"\x80\x05" + data + b".")
+
+
 def test_a_memo_index_beyond_the_file_is_refused():
     # Python's unpickler would reserve 64 GB for it.
     refused(b"\x80\x04]r\xff\xff\xff\xff." + b"." * 400)
@@ -133,6 +163,21 @@ def test_deep_nesting():
     refused(b"\x80\x04" + b"(" * depth + b".")
 
 
+def test_nesting_as_deep_as_the_caps_allow():
+    depth = 999_000
+    deep = b"]" * depth + b"a" * (depth - 1)
+    text = refused(b"\x80\x04" + deep + b".")
+    assert "has no segments" in text or "not a dict" in text
+    # The same where frames, an event and settings would be: it is not walked.
+    tuples = b"N" + b"\x85" * 200_000
+    for key in (b"\x8c\x06frames", b"\x8c\x0fcompile_context"):
+        one = b"}(\x8c\x06action\x8c\x05alloc\x8c\x04addrK\x00\x8c\x04sizeK\x01" + key + deep + b"u"
+        data = b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]]" + one + b"aau."
+        events = from_bytes(data, "run.pickle").devices[0].timeline
+        assert events.stack_id.tolist() == ([0] if b"frames" in key else [-1])
+    refused(b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]" + tuples + b"au.")
+
+
 def test_a_list_that_holds_itself():
     loop: list[object] = []
     loop.append(loop)
@@ -142,6 +187,61 @@ def test_a_list_that_holds_itself():
 
 def test_more_containers_than_a_snapshot_has():
     assert "lists and dicts" in refused(b"\x80\x04" + b"]" * 3_000_000 + b".")
+
+
+def test_one_trace_for_many_devices():
+    trace = [event("alloc")] * 1000
+    assert "one and the same trace" in refused(pickle.dumps(snapshot(traces=[trace] * 4000)))
+    same = snapshot(traces=[[event("alloc")], [event("alloc")]])
+    assert [len(device.timeline) for device in from_bytes(pickle.dumps(same), "run.pickle").devices] == [1, 1]
+
+
+def test_one_event_named_more_often_than_a_file_has_events():
+    trace = [event("alloc")] * 5000
+    assert len(from_bytes(pickle.dumps(snapshot(traces=[trace])), "run.pickle").devices[0].timeline) == 5000
+    text = refused(pickle.dumps(snapshot(traces=[trace, list(trace)])), Caps(events=9999))
+    assert "lists 10000 events" in text
+
+
+def test_stacks_that_name_the_trace_itself():
+    trace = [event("alloc"), event("alloc")]
+    trace[1]["frames"] = trace
+    events = from_bytes(pickle.dumps(snapshot(traces=[trace])), "run.pickle").devices[0].timeline
+    assert len(events) == 2
+    assert all(
+        frame.function == "?" for number in events.stack_id.tolist() for frame in events.stacks.frames(number)
+    )
+
+
+def test_frames_as_deep_and_as_many_as_the_file_can_name_them():
+    endless = FRAMES * 50_000
+    trace = [event("alloc", frames=endless) for _ in range(20_000)]
+    events = from_bytes(pickle.dumps(snapshot(traces=[trace])), "run.pickle").devices[0].timeline
+    assert set(events.stack_id.tolist()) == {0}
+
+
+@pytest.mark.parametrize("bits", [72, 80, 2040, 1 << 20])
+def test_huge_integers_are_refused_before_they_are_made(bits):
+    number = -(1 << bits - 1)
+    data = pickle.dumps(snapshot(traces=[[event("alloc", addr=number)]]), protocol=4)
+    assert refused(data) == refused(data + b"." * 400)
+    if bits > 72:
+        assert "LONG" in refused(data + b"." * 400)
+
+
+def test_a_frame_longer_than_the_file():
+    data = pickle.dumps(snapshot(), protocol=4)
+    assert data[2:3] == b"\x95"
+    for length in (1 << 31, 1 << 32, (1 << 63) - 1, (1 << 64) - 1):
+        refused(data[:3] + struct.pack("<Q", length) + data[11:])
+
+
+def test_keys_that_are_no_texts():
+    odd = {1: 2, None: 3, (1, 2): 4, 0.5: 5}
+    content = snapshot([segment() | odd], [[event("alloc") | odd]], allocator_settings=odd) | odd
+    assert len(from_bytes(pickle.dumps(content), "run.pickle").devices[0].timeline) == 1
+    refused(b"\x80\x04}(}Nu.")
+    refused(b"\x80\x04}(]Nu.")
 
 
 def test_long_texts():
@@ -176,6 +276,14 @@ def test_numbers_that_are_none(number):
         snapshot() | {"device_traces": [[{"action": ["alloc"]}]]},
         snapshot() | {"device_traces": [[{"action": "alloc"}]]},
         snapshot() | {"device_traces": [[event("alloc", frames="model.py")]]},
+        snapshot() | {"device_traces": [[event("alloc")] * 1500 + [event("alloc", frames=("model.py",))]]},
+        snapshot() | {"device_traces": [[event("alloc")] * 1500 + [["alloc"]]]},
+        snapshot() | {"device_traces": [[event("alloc")] * 1500 + [{"action": ["alloc"]}]]},
+        snapshot() | {"device_traces": [[event("alloc")] * 1500 + [{"action": "alloc", "addr": 1}]]},
+        snapshot() | {"device_traces": [[event("alloc") | {"addr": None}]]},
+        snapshot() | {"device_traces": [[event("snapshot", size=-1)]]},
+        snapshot() | {"device_traces": [[event("alloc") | {"size": 1.0}]]},
+        snapshot() | {"device_traces": {0: []}},
         snapshot() | {"device_traces": [[event("alloc", pool_id=(1, 2, 3))]]},
         snapshot() | {"device_traces": [[event("alloc", pool_id="ab")]]},
         snapshot() | {"device_traces": [[event("alloc", stream=None)]]},
