@@ -14,7 +14,7 @@ from tests.snapshots.written import Made
 
 SEEDS = (0, 2, 7)
 #: Leaks that add the same bytes in each step.
-EVEN = ("keeps_logits", "keeps_logits_later", "keeps_small_blocks", "keeps_two")
+EVEN = ("keeps_logits", "keeps_logits_later", "keeps_small_blocks", "keeps_two", "keeps_the_graph")
 WITH_STACKS = ("all", "python")
 
 

@@ -10,7 +10,7 @@ from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.units import GIB, MIB
 from tests.snapshots import sites
 from tests.snapshots.device import Device, Options, OutOfMemory, Tensor
-from tests.snapshots.job import OTHER, Job, Spec
+from tests.snapshots.job import OTHER, SAVED, Job, Spec
 from tests.snapshots.scenarios.card import finished
 from tests.snapshots.truth import Truth
 from tests.snapshots.written import Made
@@ -121,6 +121,16 @@ def keeps_two(seed: int, style: str = "all", steps: int = 12) -> Run:
 
     spec.keep, spec.keep_lines = keep, (HIDDEN.line,)
     return Run(spec, steps, Truth(leaks={HIDDEN.line: size, METRICS.line: 40 * 512}), seed, style)
+
+
+def keeps_the_graph(seed: int, style: str = "all", steps: int = 9) -> Run:
+    """`losses.append(loss)`, with the graph that hangs on each: all activations of every step, at every line."""
+    spec = _spec(seed)
+    lines = {number: sites.block(number, op).line for number, _, op in SAVED}
+    spec.keep_lines = tuple(line for line in lines.values() for _ in range(spec.layers))
+    unit = _EVEN * spec.hidden * 2
+    leaks = {lines[number]: spec.layers * factor * unit for number, factor, _ in SAVED}
+    return Run(spec, steps, Truth(leaks=leaks), seed, style)
 
 
 def keeps_logits_of_all_lengths(seed: int, style: str = "all", steps: int = 16) -> Run:
@@ -249,6 +259,7 @@ LEAKS: dict[str, Callable[[int, str], Run]] = {
     for each in (
         keeps_logits,
         keeps_logits_later,
+        keeps_the_graph,
         keeps_logits_of_all_lengths,
         keeps_small_blocks,
         keeps_two,
