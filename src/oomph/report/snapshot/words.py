@@ -66,7 +66,15 @@ def headline(view: SnapshotView) -> str:
     where = _where(device.moment, failure)
     told = f"GPU {device.index}: a request of {format_bytes(failure.request_bytes)} failed{where}"
     went_on = "; the job went on after it" if failure.caught else ""
-    return f"{told}: {verdict_words(failure)}{went_on}"
+    return f"{told}: {verdict_words(failure)}{_growing(device)}{went_on}"
+
+
+def _growing(device: DeviceReport) -> str:
+    """What fills the device step by step, where that is more than a guess."""
+    growth = device.growth
+    if growth is None or not growth.leaks or growth.leaks[0].certainty is Certainty.POSSIBLE:
+        return ""
+    return f"; memory grows by {format_bytes(growth.bytes_per_step)} in each step"
 
 
 def _no_failure(device: DeviceReport) -> str:
