@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from oomph.diagnose.model import Diagnosis, Finding, Incident, PhaseVerdict, Step
 from oomph.diagnose.streams import last_step
@@ -17,7 +17,9 @@ from oomph.evidence.model import Document, Evidence, Fact, Failure, Frame, Quote
 from oomph.memory.ledger import Problem
 from oomph.report.clean import MAX_CHARACTERS, clean, cut
 from oomph.report.options import ReportOptions
-from oomph.report.redact import Redactor
+
+if TYPE_CHECKING:
+    from oomph.report.redact import Redactor
 
 T = TypeVar("T")
 
@@ -90,7 +92,7 @@ def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
     """The view of `diagnosis` that every renderer of this package shows."""
     sources = tuple(_source(document) for document in diagnosis.evidence.documents)
     reduced = _reduced(diagnosis)
-    text = ShownText(Redactor() if options.redact else None, _use)
+    text = ShownText(new_redactor(options), _use)
     if text.redactor is not None:
         text.redactor.learn_inputs(clean(name) for name in input_names(diagnosis))
         for string in dict.fromkeys(strings((reduced, sources))):
@@ -164,6 +166,15 @@ def _source(document: Document) -> Source:
         damage=document.damage,
         notes=document.notes,
     )
+
+
+def new_redactor(options: ReportOptions) -> Redactor | None:
+    """A redactor, where the options ask for one: its patterns take longer to compile than most reports to render."""
+    if not options.redact:
+        return None
+    from oomph.report.redact import Redactor
+
+    return Redactor()
 
 
 class ShownText:

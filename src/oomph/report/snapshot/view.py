@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from oomph.diagnose.model import Finding, Step
 from oomph.diagnose.snapshot.compare_model import SettingRow, Side, SnapshotComparison
@@ -18,9 +19,11 @@ from oomph.memory.ledger import Ledger, Problem
 from oomph.memory.stacks import Frame
 from oomph.report.clean import clean
 from oomph.report.options import ReportOptions
-from oomph.report.redact import Redactor
 from oomph.report.snapshot.places import holder_place, is_users
-from oomph.report.view import ShownText, head, strings
+from oomph.report.view import ShownText, head, new_redactor, strings
+
+if TYPE_CHECKING:
+    from oomph.report.redact import Redactor
 
 #: Fields that hold oomph's own keys, or settings of PyTorch's that it knows.
 _OWN_KEYS = {
@@ -117,7 +120,7 @@ def prepare_compared(
 
 def shown_text(options: ReportOptions, inputs: Iterable[str], values: object) -> ShownText:
     """What makes text of a snapshot harmless; with `redact` it knows the `inputs` and the names in `values`."""
-    text = SnapshotText(Redactor() if options.redact else None, _use)
+    text = SnapshotText(new_redactor(options), _use)
     if text.redactor is not None:
         text.redactor.learn_inputs(clean(name) for name in inputs)
         for string in dict.fromkeys(strings(values)):
