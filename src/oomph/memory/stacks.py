@@ -86,9 +86,15 @@ class Stacks:
         """The number of each. New stacks get theirs in the order of their first list, but for very deep ones."""
         result = np.empty(len(lists), np.int32)
         for begin in range(0, len(lists), _PART):
-            result[begin : begin + _PART] = self._numbers(
-                [each or () for each in lists[begin : begin + _PART]]
+            part = lists[begin : begin + _PART]
+            # PyTorch gives the events of one block one list, and reading may have joined more.
+            _, chosen, group = np.unique(
+                _identities([part], len(part)), return_index=True, return_inverse=True
             )
+            order = np.argsort(chosen)
+            numbers = np.empty(len(chosen), np.int32)
+            numbers[order] = self._numbers([part[place] or () for place in chosen[order].tolist()])
+            result[begin : begin + _PART] = numbers[group.reshape(-1)]
         return result
 
     def _numbers(self, lists: list[Sequence[object]]) -> NDArray[np.int32]:

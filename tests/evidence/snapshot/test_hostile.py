@@ -276,7 +276,7 @@ def test_numbers_that_are_none(number):
         snapshot() | {"device_traces": [[{"action": ["alloc"]}]]},
         snapshot() | {"device_traces": [[{"action": "alloc"}]]},
         snapshot() | {"device_traces": [[event("alloc", frames="model.py")]]},
-        snapshot() | {"device_traces": [[event("alloc")] * 1500 + [event("alloc", frames=("model.py",))]]},
+        snapshot() | {"device_traces": [[event("alloc")] * 1500 + [event("alloc", frames={"model.py": 1})]]},
         snapshot() | {"device_traces": [[event("alloc")] * 1500 + [["alloc"]]]},
         snapshot() | {"device_traces": [[event("alloc")] * 1500 + [{"action": ["alloc"]}]]},
         snapshot() | {"device_traces": [[event("alloc")] * 1500 + [{"action": "alloc", "addr": 1}]]},

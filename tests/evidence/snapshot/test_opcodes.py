@@ -55,6 +55,12 @@ def test_the_compiled_walk_stops_where_the_walk_in_python_stops(root, tmp_path, 
     assert printed["file"].startswith(str(copy))
     assert printed["compiled"] == bool(files)
     assert printed["stops"] == walked
+    assert [tuple(each) for each in printed["shared"]] == walks.shared()
+
+
+def test_sharing_stops_where_the_walk_stops():
+    for data, (at, _) in zip(walks.pickles(), walks.shared(), strict=True):
+        assert at == scan.whole(data, 2, 1000)
 
 
 @given(st.binary(max_size=60), st.sampled_from(walks.SIZES))

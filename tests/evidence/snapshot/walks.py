@@ -1,4 +1,4 @@
-"""Pickles, whole and damaged, and where the look at their opcodes stops: by `scan.whole`, as it is imported here.
+"""Pickles, whole and damaged, and where the look at their opcodes stops: by `scan`, as it is imported here.
 
 Run as a script, it prints what it found, so that the compiled walk can be compared with the one in Python.
 """
@@ -82,5 +82,16 @@ def walked() -> list[list[int]]:
     ]
 
 
+def shared() -> list[tuple[int, str]]:
+    """Where `scan.Sharing` stops at first, and what it makes of what it passed."""
+    found = []
+    for data in pickles():
+        out: list[bytes] = []
+        at = scan.Sharing(1000).whole(data, 2, out)
+        found.append((at, b"".join(out).hex()))
+    return found
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps({"file": scan.__file__, "compiled": scan.COMPILED, "stops": walked()}))
+    told = {"file": scan.__file__, "compiled": scan.COMPILED, "stops": walked(), "shared": shared()}
+    sys.stdout.write(json.dumps(told))

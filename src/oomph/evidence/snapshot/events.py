@@ -130,9 +130,9 @@ class _Columns:
     def _take_frames(self, lists: Sequence[Sequence[object] | None]) -> None:
         """The stack of each event as it was read, unfolded later."""
         types = set(map(type, lists))
-        if not types <= {list, type(None)}:
+        if not types <= {list, tuple, type(None)}:
             raise MalformedError("frames of an event is not a list")
-        self.recorded = self.recorded or list in types
+        self.recorded = self.recorded or types != {type(None)}
         self.frame_lists += lists
 
     def _take_pools(self, part: Events) -> None:

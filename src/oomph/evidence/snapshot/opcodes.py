@@ -43,24 +43,26 @@ _LONGEST = 2 + 255
 
 #: Given a piece and a place in it: where the first opcode begins that is not allowed, or not whole within the piece.
 Look = Callable[[bytes, int], int]
+#: The same; what was passed is appended to the list, as it shall be handed out.
+Walk = Callable[[bytes, int, list[bytes]], int]
 
 
 class Plain(io.RawIOBase):
     """The pickle in `file` as a file of its own that ends, with InputError, before the first opcode that is not plain
-    data within the caps. `size`: the file's bytes; of a file that grows meanwhile no more than that is read.
+    data within the caps. `size`: the file's bytes; of a file that grows meanwhile no more than that is read. `share`:
+    whether equal stacks become one tuple (`scan.Sharing`).
     """
 
-    def __init__(self, file: BinaryIO, size: int, name: str, caps: Caps) -> None:
+    def __init__(self, file: BinaryIO, size: int, name: str, caps: Caps, *, share: bool = False) -> None:
         self._file = file
         self._left = size
         self._name = name
         self._caps = caps
-        self._look = look(size)
+        self._walk = scan.Sharing(highest(size)).whole if share else _as_it_is(look(size))
         self._containers = max(caps.container_floor, int(size * caps.container_share))
-        self._data = b""
-        self._at = 0
-        self._ready = 0
-        self._before = 0
+        self._rest = b""  # read, and not looked at
+        self._before = 0  # bytes of the file before it
+        self._ready = memoryview(b"")  # looked at, and not handed out
         self._ended = False
 
     def readable(self) -> bool:
@@ -68,33 +70,35 @@ class Plain(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """As of every raw file. Raises InputError, naming the file."""
-        if self._at == self._ready and not self._ended:
+        while not self._ready and not self._ended:
             self._advance()
         view = memoryview(buffer)
-        count = min(len(view), self._ready - self._at)
-        view[:count] = self._data[self._at : self._at + count]
-        self._at += count
+        count = min(len(view), len(self._ready))
+        view[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
         return count
 
     def _advance(self) -> None:
-        """Reads on until at least one more opcode may be handed out."""
-        begun = self._before + self._ready > 0
-        self._data = self._data[self._ready :]
-        self._before += self._ready
-        self._at = self._ready = 0
-        while not self._ready:
-            piece = self._file.read(min(_PIECE, self._left))
-            self._left = self._left - len(piece) if piece else 0
-            self._count(piece)
-            self._data += piece
-            if not begun:
-                if self._left and len(self._data) < _LONGEST:
-                    continue
-                self._check_begin()
-            self._ready = self._looked_at(0 if begun else 2)
+        """Reads a piece more, and looks at it. Raises InputError."""
+        piece = self._file.read(min(_PIECE, self._left))
+        self._left = self._left - len(piece) if piece else 0
+        self._count(piece)
+        data = self._rest + piece
+        out: list[bytes] = []
+        at = 0
+        if not self._before:
+            if self._left and len(data) < _LONGEST:
+                self._rest = data
+                return
+            self._check_begin(data)
+            at = 2
+            out.append(data[:2])
+        at = self._looked_at(data, at, out)
+        self._rest = data[at:]
+        self._before += at
+        self._ready = memoryview(b"".join(out))
 
-    def _check_begin(self) -> None:
-        data = self._data
+    def _check_begin(self, data: bytes) -> None:
         if data[:1] != b"\x80" or len(data) < 3:
             raise InputError(f"{self._name} is not a memory snapshot: it does not begin like a pickle.")
         if data[1] > 5:
@@ -109,36 +113,36 @@ class Plain(io.RawIOBase):
                 f"{self._name} was refused: it consists of far more lists and dicts than a snapshot has."
             )
 
-    def _looked_at(self, at: int) -> int:
-        """How much of the data may be handed out: all whole opcodes, up to the end of the pickle. Raises InputError."""
-        data, look = self._data, self._look
+    def _looked_at(self, data: bytes, at: int, out: list[bytes]) -> int:
+        """How much of the data was passed: all whole opcodes, up to the end of the pickle. Raises InputError."""
         while True:
-            at = look(data, at)
+            at = self._walk(data, at, out)
             rest = len(data) - at
             if rest and data[at] == _STOP:
                 self._ended = True
+                out.append(b".")
                 return at + 1
             if rest >= 5 and data[at] == _BINUNICODE:
-                size = 5 + self._text_bytes(at)
+                size = 5 + self._text_bytes(data, at)
                 if size <= rest:
+                    out.append(data[at : at + size])
                     at += size
                     continue
             elif rest >= _LONGEST or (rest and data[at] not in _ALLOWED):
-                raise InputError(self._refused(at))
+                raise InputError(self._refused(data[at], self._before + at))
             if not self._left:
                 raise InputError(_cut_short(self._name))
             return at
 
-    def _text_bytes(self, at: int) -> int:
-        size = int.from_bytes(self._data[at + 1 : at + 5], "little")
+    def _text_bytes(self, data: bytes, at: int) -> int:
+        size = int.from_bytes(data[at + 1 : at + 5], "little")
         if size > self._caps.text_bytes:
             raise InputError(
                 f"{self._name} was refused: it holds a string of {size} bytes, which no snapshot has."
             )
         return size
 
-    def _refused(self, at: int) -> str:
-        code, place = self._data[at], self._before + at
+    def _refused(self, code: int, place: int) -> str:
         known = next((opcode for opcode in pickletools.opcodes if opcode.code == chr(code)), None)
         if known is None:
             return f"{self._name} is damaged: there is no pickle opcode {code:#04x} (at byte {place})."
@@ -160,6 +164,15 @@ def _cut_short(name: str) -> str:
 
 
 _ALLOWED = frozenset(code for code, step in enumerate(scan.STEPS) if step) | {_BINUNICODE}
+
+
+def _as_it_is(look: Look) -> Walk:
+    def walk(data: bytes, at: int, out: list[bytes]) -> int:
+        end = look(data, at)
+        out.append(data[at:end])
+        return end
+
+    return walk
 
 
 def look(size: int) -> Look:

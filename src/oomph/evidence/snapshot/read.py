@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+from contextlib import suppress
+from typing import BinaryIO
 
 from oomph.errors import InputError
+from oomph.evidence.snapshot import scan
 from oomph.evidence.snapshot.caps import DEFAULT_CAPS, Caps
 from oomph.evidence.snapshot.contents import contents
 from oomph.evidence.snapshot.events import read_events
@@ -27,14 +30,26 @@ def read(path: str | os.PathLike[str], caps: Caps = DEFAULT_CAPS) -> Snapshot:
     with contents(path, caps) as (file, size):
         if not size:
             raise InputError(f"{name} is empty. Dump the snapshot again.")
-        with without_collector():
-            return _checked(unpickle(file, size, name, caps), name, caps)
+        return from_file(file, size, name, caps)
 
 
 def from_bytes(data: bytes, name: str, caps: Caps = DEFAULT_CAPS) -> Snapshot:
     """The snapshot in a pickle that was read already; `name` is how errors call it."""
+    return from_file(io.BytesIO(data), len(data), name, caps)
+
+
+def from_file(
+    file: BinaryIO, size: int, name: str, caps: Caps = DEFAULT_CAPS, *, share: bool = scan.COMPILED
+) -> Snapshot:
+    """The snapshot in a file that can be sought, from its begin on. `share`: whether stacks are shared on the way,
+    which is faster where that is compiled, and changes nothing else: what is refused then is read again as it is.
+    """
     with without_collector():
-        return _checked(unpickle(io.BytesIO(data), len(data), name, caps), name, caps)
+        if share:
+            with suppress(InputError):
+                return _checked(unpickle(file, size, name, caps, share=True), name, caps)
+            file.seek(0)
+        return _checked(unpickle(file, size, name, caps), name, caps)
 
 
 def _checked(loaded: object, name: str, caps: Caps) -> Snapshot:

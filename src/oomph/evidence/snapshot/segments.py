@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oomph.evidence.snapshot.caps import Caps
 from oomph.evidence.snapshot.values import (
     MalformedError,
@@ -93,13 +95,15 @@ class Segments:
             raise MalformedError("the blocks of a segment do not add up to its size")
 
 
-def _frames(record: dict[str, object]) -> list[object] | None:
+def _frames(record: dict[str, object]) -> Sequence[object] | None:
     """A block's stack; PyTorch 2.0 kept it in the block's history, newest entry first."""
     frames = record.get("frames")
     if frames is None and (history := record.get("history")):
         newest = as_dict(as_list(history, "history of a block")[0], "history of a block")
         frames = newest.get("frames")
-    return None if frames is None else as_list(frames, "frames of a block")
+    if frames is None or type(frames) is tuple:
+        return frames
+    return as_list(frames, "frames of a block")
 
 
 def _check_apart(device: int, segments: list[SegmentState]) -> None:

@@ -36,14 +36,16 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError("a snapshot refers to nothing outside")
 
 
-def unpickle(file: BinaryIO, size: int, name: str, caps: Caps = DEFAULT_CAPS) -> object:
-    """What the pickle in `file`, of `size` bytes, holds.
+def unpickle(
+    file: BinaryIO, size: int, name: str, caps: Caps = DEFAULT_CAPS, *, share: bool = False
+) -> object:
+    """What the pickle in `file`, of `size` bytes, holds. With `share`, equal lists of dicts are one tuple.
 
     Raises InputError, naming the file as `name`, for anything but plain data, before the damage is done.
     """
     try:
         # A buffered reader can look ahead, which spares a call per opcode in pickles without frames.
-        return _PlainUnpickler(io.BufferedReader(Plain(file, size, name, caps), 1 << 17)).load()
+        return _PlainUnpickler(io.BufferedReader(Plain(file, size, name, caps, share=share), 1 << 17)).load()
     except _DAMAGE:
         raise InputError(f"{name} is damaged: its pickle does not hold together. Copy it again.") from None
     except MemoryError:

@@ -155,7 +155,9 @@ class _Cut:
         known = self._lists.get(number)
         if known is None:
             frames = self._analysis.frames(number)
-            others = raw if isinstance(raw, list) and len(raw) == len(frames) else [None] * len(frames)
+            others = (
+                raw if isinstance(raw, list | tuple) and len(raw) == len(frames) else [None] * len(frames)
+            )
             known = [self._frame(frame, other) for frame, other in zip(frames, others, strict=True)]
             self._lists[number] = known
         return known
