@@ -7,22 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from oomph.diagnose.compare import Comparison
-from oomph.diagnose.compare import compare as compare_diagnoses
-from oomph.diagnose.engine import diagnose
-from oomph.diagnose.jobs import are_two_runs, of_one_job, several_jobs
 from oomph.diagnose.model import Diagnosis, Outcome
-from oomph.diagnose.notes import RULES_LEFT_OUT
 from oomph.errors import InputError
 from oomph.evidence.model import Evidence, Position
-from oomph.evidence.read import read
-from oomph.remedy.advise import advise
 
 if TYPE_CHECKING:
+    from oomph.diagnose.compare import Comparison
     from oomph.diagnose.snapshot.analysis import Analysis
     from oomph.diagnose.snapshot.model import Inside, SnapshotReport
 
-__all__ = ["are_two_runs", "compare", "explain", "snapshot"]
+__all__ = ["compare", "explain", "snapshot"]
 
 
 def explain(
@@ -41,6 +35,13 @@ def explain(
     total_bytes)` is called now and then. Raises InputError when there is nothing to read; findings and contradictions
     are part of the answer, never exceptions.
     """
+    # Imported here, as below: each function loads what it needs, and a snapshot's answer needs no parser of logs.
+    from oomph.diagnose.engine import diagnose
+    from oomph.diagnose.jobs import of_one_job, several_jobs
+    from oomph.diagnose.notes import RULES_LEFT_OUT
+    from oomph.evidence.read import read
+    from oomph.remedy.advise import advise
+
     evidence, insides = _with_snapshots(read(paths, stdin=stdin, progress=progress))
     diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank, insides=insides)
     if diagnosis.incident is not None:
@@ -87,6 +88,8 @@ def compare(
     """Explains two failed runs of one job and says what differs between them. Errors as in `explain`."""
     a = explain([path_a], select=select, ignore=ignore, progress=progress)
     b = explain([path_b], select=select, ignore=ignore, progress=progress)
+    from oomph.diagnose.compare import compare as compare_diagnoses
+
     return compare_diagnoses(os.fspath(path_a), a, os.fspath(path_b), b)
 
 
@@ -157,10 +160,12 @@ def snapshot_with_analyses(
 
 def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:
     """The report with what the rules say of the failure on the device that it shows, and the advice that follows."""
-    from oomph.diagnose.snapshot.join import join
-
     if not report.devices or report.devices[report.shown].failure is None:
         return report
+    from oomph.diagnose.engine import diagnose
+    from oomph.diagnose.snapshot.join import join
+    from oomph.remedy.advise import advise
+
     alone = replace(report, devices=(report.devices[report.shown],), shown=0)
     evidence, insides = join(Evidence(documents=()), [alone])
     diagnosis, case = diagnose(evidence, select=select, ignore=ignore, insides=insides)

@@ -52,7 +52,7 @@ def compare_runs(paths: Sequence[str], select: Sequence[str], ignore: Sequence[s
 
 def two_runs(paths: Sequence[str], select: Sequence[str], ignore: Sequence[str]) -> Comparison | None:
     """The comparison of the two paths when they look like two runs, None when they look like parts of one."""
-    from oomph.api import are_two_runs
+    from oomph.diagnose.jobs import are_two_runs
 
     comparison = compare_runs(paths, select, ignore)
     return comparison if are_two_runs(comparison.a, comparison.b) else None
