@@ -52,7 +52,8 @@ class Document:
     `notes` say what was odd about the input (truncated gzip, undecodable bytes), a sentence each. `input_notes`, on the
     first document, are those about the input as a whole, and `passed_over` the names of files that are no document.
     `damage` completes "what could be read of it: ..." ("its end
-    is missing"), "" where all was read.
+    is missing"), "" where all was read. `events` counts those of a memory snapshot, whose lines are numbered by them;
+    None for text.
     """
 
     source: str
@@ -65,6 +66,7 @@ class Document:
     notes: tuple[str, ...] = ()
     input_notes: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
+    events: int | None = None
     damage: str = ""
     _quotes: dict[int, Quote] = field(default_factory=dict, repr=False, compare=False)
 

@@ -44,7 +44,8 @@ _OWN_KEYS = {
 class Source:
     """One input as the report names it. `lines` is the number of its last line that was read; with `partial` there
     may be more, because only the interesting places of a large file were kept. `damage` says why it could
-    not be read to its end ("its end is missing"), "" where it was."""
+    not be read to its end ("its end is missing"), "" where it was. Of a memory snapshot (`is_snapshot`), `lines` counts
+    the events."""
 
     name: str
     lines: int
@@ -54,6 +55,7 @@ class Source:
     partial: bool = False
     damage: str = ""
     notes: tuple[str, ...] = ()
+    is_snapshot: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class View:
 
     @property
     def lines(self) -> int:
-        return sum(source.lines for source in self.sources)
+        return sum(source.lines for source in self.sources if not source.is_snapshot)
 
 
 def prepare(diagnosis: Diagnosis, options: ReportOptions) -> View:
@@ -156,15 +158,17 @@ def _most_serious(incidents: tuple[Incident, ...]) -> Incident | None:
 
 
 def _source(document: Document) -> Source:
+    lines = document.lines[-1].number if document.lines else 0
     return Source(
         name=document.source,
-        lines=document.lines[-1].number if document.lines else 0,
+        lines=lines if document.events is None else document.events,
         size_bytes=document.size_bytes,
         rank=document.rank,
         attempt=document.attempt,
         partial=bool(document.gaps),
         damage=document.damage,
         notes=document.notes,
+        is_snapshot=document.events is not None,
     )
 
 

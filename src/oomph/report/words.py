@@ -133,12 +133,19 @@ def device_words(incident: Incident) -> str:
 
 def read_so_far(view: View) -> str:
     """What was read: "2 files (1,204 lines)"; "at least" where only parts of a file were kept."""
-    at_least = "at least " if any(source.partial for source in view.sources) else ""
-    return f"{_files(view)} ({at_least}{plural(view.lines, 'line')})"
+    snapshots = [source for source in view.sources if source.is_snapshot]
+    told = []
+    if len(snapshots) < len(view.sources) or not snapshots:
+        at_least = "at least " if any(source.partial for source in view.sources) else ""
+        told.append(f"{_files(view)} ({at_least}{plural(view.lines, 'line')})")
+    if snapshots:
+        events = sum(source.lines for source in snapshots)
+        told.append(f"{plural(len(snapshots), 'memory snapshot')} ({plural(events, 'event')})")
+    return " and ".join(told)
 
 
 def _files(view: View) -> str:
-    count = len(view.sources)
+    count = sum(not source.is_snapshot for source in view.sources)
     return "standard input" if count == 1 and view.sources[0].name == "-" else plural(count, "file")
 
 

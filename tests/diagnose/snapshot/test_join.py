@@ -10,6 +10,8 @@ from oomph.api import explain, snapshot
 from oomph.diagnose.model import Certainty, Diagnosis, Outcome
 from oomph.errors import InputError
 from oomph.phases import Phase
+from oomph.report.options import ReportOptions
+from oomph.report.text import render_text
 from oomph.units import GIB, MIB
 from tests.diagnose.logs import oom
 from tests.snapshots.every import SCENARIOS
@@ -189,3 +191,11 @@ def test_findings_of_the_command_are_those_of_explain(tmp_path: Path):
 def test_rules_can_be_left_out(tmp_path: Path):
     (tmp_path / "oom.pickle").write_bytes(fragmentation.tails(3).pickled("2.13"))
     assert all(one.code != "OOM301" for one in snapshot(tmp_path / "oom.pickle", ignore=["OOM301"]).findings)
+
+
+def test_what_was_read_counts_lines_and_events(tmp_path: Path):
+    made = full.packed(1)
+    diagnosis = explained(tmp_path, made, log_of(made))
+    text = render_text(diagnosis, ReportOptions())
+    events = len(made.content("2.13")["device_traces"][0])
+    assert text.rstrip().endswith(f"Read 1 file (2 lines) and 1 memory snapshot ({events:,} events).")

@@ -38,6 +38,7 @@ def document_of(report: SnapshotReport, index: int) -> Document:
         lines,
         index=index,
         size_bytes=report.size_bytes,
+        events=sum(device.events for device in report.devices),
         rank=place.rank,
         attempt=place.attempt,
     )
