@@ -193,6 +193,13 @@ def test_rules_can_be_left_out(tmp_path: Path):
     assert all(one.code != "OOM301" for one in snapshot(tmp_path / "oom.pickle", ignore=["OOM301"]).findings)
 
 
+def test_a_snapshot_without_a_failure_points_to_its_own_command(tmp_path: Path):
+    (tmp_path / "a.pickle").write_bytes(growth.steady(1).roomy().pickled("2.13"))
+    diagnosis = explain([tmp_path / "a.pickle"])
+    assert diagnosis.outcome is Outcome.NO_OOM
+    assert any("oomph snapshot" in note for note in diagnosis.evidence.notes)
+
+
 def test_what_was_read_counts_lines_and_events(tmp_path: Path):
     made = full.packed(1)
     diagnosis = explained(tmp_path, made, log_of(made))
