@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oomph.memory.timeline import Kind, Timeline
 
@@ -39,27 +40,36 @@ def releases(timeline: Timeline, start_reserved_bytes: int) -> list[Release]:
     result: list[Release] = []
     if not len(timeline.positions(*_SHRINKS)):
         return result
-    reserved = (start_reserved_bytes + np.cumsum(timeline.reserved_change_bytes)).tolist()
-    grows, shrinks, out_of_memory = tuple(map(int, _GROWS)), tuple(map(int, _SHRINKS)), int(Kind.OOM)
-    releasing = asking = False
+    reserved = start_reserved_bytes + np.cumsum(timeline.reserved_change_bytes)
     changes = timeline.positions(*_GROWS, *_SHRINKS, Kind.ALLOC, Kind.FREE_REQUESTED, Kind.OOM)
-    kinds, sizes = timeline.kind[changes].tolist(), timeline.size_bytes[changes].tolist()
-    for position, kind, size in zip(changes.tolist(), kinds, sizes, strict=True):
-        if kind in shrinks:
-            if not releasing:
-                before = reserved[position - 1] if position else start_reserved_bytes
-                result.append(Release(position, before))
-            releasing, asking = True, False
-            continue
-        if kind in grows and (releasing or asking):
-            result[-1].needed_bytes += size
-            asking = True
-        elif kind == out_of_memory and releasing:
-            result[-1].needed_bytes = size
-        else:
-            asking = False
-        releasing = False
+    kinds = timeline.kind[changes]
+    done = 0
+    for begin in np.flatnonzero(np.isin(kinds, np.array(_SHRINKS, np.int8))).tolist():
+        if begin >= done:
+            position = int(changes[begin])
+            release = Release(position, int(reserved[position - 1]) if position else start_reserved_bytes)
+            result.append(release)
+            done = _follow(timeline, changes[begin:], release) + begin
     return result
+
+
+def _follow(timeline: Timeline, changes: NDArray[np.intp], release: Release) -> int:
+    """How many of these changes, the first of them the release's first, make up the release and what was asked of the
+    driver right after it; adds that to the release. One that is followed by another release ends before that."""
+    asking = False
+    for count, position in enumerate(changes):
+        kind, size = int(timeline.kind[position]), int(timeline.size_bytes[position])
+        if kind in _SHRINKS and not asking:
+            continue
+        if kind in _GROWS:
+            release.needed_bytes += size
+            asking = True
+        elif kind == Kind.OOM and not asking:
+            release.needed_bytes = size
+            return count + 1
+        else:
+            return count
+    return len(changes)
 
 
 def capacities(
