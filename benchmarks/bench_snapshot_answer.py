@@ -7,8 +7,9 @@ Without a file, a snapshot is made first: a training job on the simulated alloca
 that fails. Every measurement is a process of its own, in turns, the best of three counts, in processor time. Prints
 ratios with their bounds:
 
-- the text answer, imports aside, over `pickle.load` alone with the garbage collector off: time (3) and memory (1.5);
-  once for the checkout (pure Python) and once with the compiled modules of a wheel, where there is a compiler;
+- the text answer, its imports aside, over `pickle.load` alone, the garbage collector off for both: time (3) and
+  memory (1.5); once with the compiled modules of a wheel, where there is a compiler, and once for the checkout, which
+  is pure Python;
 - one replay of a what-if table over the same load (3);
 - pt-snap-cli (`--peer-python`: an environment that has it), its import and its leak, gap and peak answers, over the
   command `oomph snapshot` from start to exit (at least 5);
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,8 @@ with open(sys.argv[1], "rb") as file:
 print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
 """
 _ANSWER = """
-import json, resource, sys, time
+import gc, json, resource, sys, time
+gc.disable()  # as the command does
 from oomph.api import snapshot_with_analyses
 from oomph.evidence.snapshot import scan
 from oomph.report.snapshot.options import SnapshotOptions
@@ -228,10 +231,10 @@ def say(what: str, ratio: float, bound: float, *, least: bool = False) -> None:
 
 def against_load(path: Path, sources: dict[str, Path]) -> None:
     file = str(path)
-    measures: dict[str, Callable[[], list[Any]]] = {"load": lambda: inside(_LOAD, [file], ROOT / "src")}
+    measures: dict[str, Callable[[], list[Any]]] = {"load": partial(inside, _LOAD, [file], ROOT / "src")}
     for name, source in sources.items():
-        measures[name] = lambda source=source: inside(_ANSWER, [file], source)
-        measures[f"{name} all"] = lambda source=source: inside(_ANSWER, [file, "all"], source)
+        measures[name] = partial(inside, _ANSWER, [file], source)
+        measures[f"{name} all"] = partial(inside, _ANSWER, [file, "all"], source)
     found = best(measures)
     load = found["load"]
     print(f"pickle.load alone: {load[0]:.2f} s")
@@ -314,11 +317,12 @@ def main() -> None:
         path = options.file or folder / "snapshot.pickle"
         if options.file is None:
             write(path, options.events)
-        sources = {"pure": ROOT / "src"}
+        sources = {}
         try:
             sources["compiled"] = compiled_source(folder)
         except (OSError, subprocess.SubprocessError) as error:
             print(f"compiled: not on this machine ({type(error).__name__})")
+        sources["pure"] = ROOT / "src"
         print(f"{path.name}: {path.stat().st_size / MIB:.0f} MiB")
         against_load(path, sources)
         against_others(path, sources, options, folder)

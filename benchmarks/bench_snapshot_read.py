@@ -5,13 +5,15 @@
 Without a file, a snapshot is written first: a training loop's allocations, each event with a list of its own over
 shared frames, as PyTorch writes them. Both loads run in processes of their own with the garbage collector off, in
 turns; the best of three counts, in processor time. Prints the ratio of times and that of peak memory: what checking a
-file and turning it into columns costs beyond trusting it.
+file, turning it into columns and numbering the stacks of all allocations costs beyond trusting it; with the compiled
+modules of a wheel, where there is a compiler, and for the checkout, which is pure Python.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import pickle
 import random
 import subprocess
@@ -19,14 +21,22 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench_allocator import ROOT, compiled_source
+
 _TURNS = 3
 _MIB = 1 << 20
 _MEASURE = """
 import gc, json, resource, sys, time
 gc.disable()
 path = sys.argv[1]
-if sys.argv[2] == "oomph":
-    from oomph.evidence.snapshot import read as load
+if sys.argv[2] != "pickle":
+    from oomph.evidence.snapshot import read
+    from oomph.memory.timeline import Kind
+    def load(path):
+        snapshot = read(path)
+        for device in snapshot.devices:
+            device.timeline.stack_ids(device.timeline.positions(Kind.ALLOC))
+        return snapshot
 else:
     import pickle
     def load(path):
@@ -64,10 +74,11 @@ def write(path: Path, events: int) -> None:
         pickle.dump({"segments": [], "device_traces": [trace], "allocator_settings": {}}, file)
 
 
-def measure(path: Path, how: str) -> tuple[float, float]:
-    """Processor seconds and peak memory (in the system's unit) of one load."""
+def measure(path: Path, how: str, source: Path) -> tuple[float, float]:
+    """Processor seconds and peak memory (in the system's unit) of one load, by oomph as it is in `source`."""
     command = [sys.executable, "-c", _MEASURE, str(path), how]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     seconds, memory = json.loads(done.stdout)
     return seconds, memory
 
@@ -83,15 +94,22 @@ def main() -> None:
         path = options.file or Path(folder) / "snapshot.pickle"
         if options.file is None:
             write(path, options.events)
+        sources = {"pickle": ROOT / "src", "pure": ROOT / "src"}
+        try:
+            sources["compiled"] = compiled_source(Path(folder))
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"compiled: not on this machine ({type(error).__name__})")
         best: dict[str, tuple[float, float]] = {}
         for _ in range(_TURNS):
-            for how in ("pickle", "oomph"):
-                best[how] = min(best.get(how, (float("inf"), 0.0)), measure(path, how))
+            for how, source in sources.items():
+                best[how] = min(best.get(how, (float("inf"), 0.0)), measure(path, how, source))
         size = path.stat().st_size / _MIB
-    load, read = best["pickle"], best["oomph"]
-    print(f"{size:.0f} MiB: pickle.load {load[0]:.2f} s, oomph {read[0]:.2f} s")
-    print(f"time  {read[0] / load[0]:.2f} x pickle.load")
-    print(f"memory {read[1] / load[1]:.2f} x pickle.load")
+    load = best.pop("pickle")
+    print(f"{size:.0f} MiB: pickle.load {load[0]:.2f} s")
+    for how, (seconds, memory) in best.items():
+        print(f"{how}: {seconds:.2f} s")
+        print(f"  time   {seconds / load[0]:.2f} x pickle.load")
+        print(f"  memory {memory / load[1]:.2f} x pickle.load")
 
 
 if __name__ == "__main__":
