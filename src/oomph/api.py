@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from oomph.diagnose.model import Diagnosis, Outcome
+from oomph.diagnose.model import Advice, Diagnosis, Outcome
 from oomph.errors import InputError
 from oomph.evidence.model import Evidence, Position
 
@@ -162,8 +162,10 @@ def snapshot_with_analyses(
 
 def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:
     """The report with what the rules say of the failure on the device that it shows, and the advice that follows."""
-    if not report.devices or report.devices[report.shown].failure is None:
+    if not report.devices:
         return report
+    if report.devices[report.shown].failure is None:
+        return _with_growth(report, select, ignore)
     from oomph.diagnose.engine import diagnose
     from oomph.diagnose.snapshot.join import join
     from oomph.remedy.advise import advise
@@ -175,3 +177,19 @@ def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequen
         return report
     advice = advise(case, diagnosis.findings, diagnosis.incidents) if diagnosis.findings else None
     return replace(report, findings=diagnosis.findings, ruled_out=diagnosis.ruled_out, advice=advice)
+
+
+def _with_growth(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:
+    """The report with the finding of what grows, before anything has failed for it."""
+    growth = report.devices[report.shown].growth
+    if growth is None or not growth.leaks:
+        return report
+    from oomph.diagnose.rules.oom208_growth import GrowthOverSteps
+    from oomph.remedy.actions.detach_kept import DetachKept
+
+    rule = GrowthOverSteps()
+    finding = rule.before_a_failure(growth)
+    left_out = (select and not rule.code.startswith(tuple(select))) or rule.code.startswith(tuple(ignore))
+    if finding is None or left_out:
+        return report
+    return replace(report, findings=(finding,), advice=Advice(first=DetachKept().for_finding(finding)))

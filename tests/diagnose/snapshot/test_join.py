@@ -206,3 +206,17 @@ def test_what_was_read_counts_lines_and_events(tmp_path: Path):
     text = render_text(diagnosis, ReportOptions())
     events = len(made.content("2.13")["device_traces"][0])
     assert text.rstrip().endswith(f"Read 1 file (2 lines) and 1 memory snapshot ({events:,} events).")
+
+
+def test_growth_before_a_failure_is_a_finding(tmp_path: Path):
+    run = growth.keeps_logits(1)
+    (tmp_path / "a.pickle").write_bytes(run.roomy().pickled("2.13"))
+    report = snapshot(tmp_path / "a.pickle")
+    [finding] = report.findings
+    assert finding.code == "OOM208"
+    assert finding.numbers["bytes_per_step"] == sum(run.truth.leaks.values())
+    assert report.advice is not None
+    assert report.advice.first.code == "detach-kept"
+    assert report.exit_code == 0
+    assert snapshot(tmp_path / "a.pickle", ignore=["OOM2"]).findings == ()
+    assert snapshot(tmp_path / "a.pickle", select=["OOM3"]).findings == ()

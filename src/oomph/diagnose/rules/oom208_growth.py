@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oomph.diagnose.case import Case
-from oomph.diagnose.model import Certainty, RuledOut
-from oomph.diagnose.rules.base import Match, Rule
+from oomph.diagnose.model import Certainty, Finding, RuledOut
+from oomph.diagnose.rules.base import BANDS, Match, Rule
 from oomph.evidence.model import Kind, MemorySample
 from oomph.phases import Phase
 from oomph.units import format_bytes
@@ -49,7 +49,7 @@ class GrowthOverSteps(Rule):
         if case.kind is not Kind.DEVICE_OOM or case.phase in (Phase.LOAD, Phase.INIT):
             return None
         if case.inside is not None and case.inside.device.growth is not None:
-            known = self._by_snapshot(case.inside.device.growth)
+            known = self.by_snapshot(case.inside.device.growth)
             if known is not None:
                 return known
         series = self._series(case)
@@ -77,7 +77,23 @@ class GrowthOverSteps(Rule):
             evidence=(series[0].quote, series[-1].quote),
         )
 
-    def _by_snapshot(self, growth: Growth) -> Match | RuledOut | None:
+    def before_a_failure(self, growth: Growth) -> Finding | None:
+        """The finding of a snapshot in which nothing has failed yet, where growth is more than a guess."""
+        match = self.by_snapshot(growth)
+        if not isinstance(match, Match) or match.certainty is Certainty.POSSIBLE:
+            return None
+        return Finding(
+            code=self.code,
+            cause=self.cause,
+            name=self.name,
+            certainty=match.certainty,
+            says=match.says,
+            numbers=dict(match.numbers),
+            actions=self.actions,
+            score=BANDS[match.certainty] + match.weight,
+        )
+
+    def by_snapshot(self, growth: Growth) -> Match | RuledOut | None:
         """The snapshot shows what outlives its step; too few steps in it say nothing."""
         if not growth.leaks:
             enough = growth.usual_peak_bytes is not None

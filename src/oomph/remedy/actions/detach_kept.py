@@ -22,6 +22,10 @@ class DetachKept(Action):
 
     def step(self, case: Case, finding: Finding) -> Step:
         del case
+        return self.for_finding(finding)
+
+    def for_finding(self, finding: Finding) -> Step:
+        """The step; it needs no failure, as growth may be seen long before one."""
         first, last = finding.numbers.get("first_bytes"), finding.numbers.get("last_bytes")
         grew = (
             f"Memory grew from {format_bytes(first)} to {format_bytes(last)} while it ran. "
