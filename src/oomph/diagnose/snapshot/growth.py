@@ -52,13 +52,13 @@ def growth_of(analysis: Analysis, available_bytes: int | None) -> Growth:
         return Growth(f"Growth from step to step cannot be told: {told}.", steps)
     marks = _Marks(firsts, end, judged)
     rows, born_in = _survivors(analysis, marks)
-    leaks = _leaks(analysis, rows, born_in, judged - 1)
+    leaks = _leaks(analysis, rows, born_in, marks)
     peaks = _peaks(analysis, marks)
     first_bytes = _first_step(analysis, rows, born_in, leaks)
     per_step = sum(leak.bytes_per_step for leak in leaks)
     failed = fatal is not None and bool(leaks)
     fails = steps - 1 if failed else _fails_at(peaks, per_step, available_bytes)
-    longest, usual = _longest(peaks, leaks)
+    longest, usual = _longest(analysis, marks, peaks)
     found = Growth(
         says="",
         steps=steps,
@@ -83,22 +83,26 @@ def _survivors(analysis: Analysis, marks: _Marks) -> tuple[NDArray[np.intp], NDA
 
 
 def _leaks(
-    analysis: Analysis, rows: NDArray[np.intp], born_in: NDArray[np.int64], last: int
+    analysis: Analysis, rows: NDArray[np.intp], born_in: NDArray[np.int64], marks: _Marks
 ) -> tuple[Leak, ...]:
-    """Stacks that leave blocks behind in step after step, up to `last`, the last step that can be judged."""
-    found = []
-    stacks = _same(analysis, rows)
-    for stack in np.unique(stacks).tolist():
-        mine = stacks == stack
-        in_steps = born_in[mine]
-        which = np.unique(in_steps)
-        # What only the first step left (optimizer state, workspaces) does not begin a series.
-        if len(which) > 1 and which[0] == 0 and which[1] > 1:
-            which = which[1:]
-        since = int(which[0])
-        if len(which) < MIN_STEPS or len(which) < MIN_SHARE * (last - since + 1) or int(which[-1]) < last - 1:
-            continue
-        found.append(_leak(analysis, rows[mine], in_steps, which, last - since + 1))
+    """Stacks that leave blocks behind in step after step, up to the last step that can be judged."""
+    kinds = _same(analysis, rows)
+    series: dict[int, _Series] = {}
+    for kind in np.unique(kinds).tolist():
+        one = _series(np.unique(born_in[kinds == kind]), marks.judged - 1)
+        if one is not None:
+            series[kind] = one
+    if not series:
+        return ()
+    every = np.flatnonzero(analysis.lifetimes.born >= marks.firsts[0])
+    every_kind = _same(analysis, every)
+    candidates = np.isin(every_kind, np.array(list(series), np.int64))
+    every, every_kind = every[candidates], every_kind[candidates]
+    found = [
+        _leak(analysis, rows[kinds == kind], born_in[kinds == kind], one)
+        for kind, one in series.items()
+        if _still_grows(analysis, every[every_kind == kind], marks, one)
+    ]
     return tuple(sorted(found, key=lambda leak: -leak.bytes_per_step))
 
 
@@ -109,33 +113,83 @@ def _same(analysis: Analysis, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     return np.where(stacks >= 0, stacks, -1 - analysis.lifetimes.requested_bytes[rows])
 
 
+@dataclass(frozen=True)
+class _Series:
+    """Steps from `since` on of which every `period`th leaves something behind, `steps` in all; `spanned` is the number
+    of steps that they stand for."""
+
+    since: int
+    period: int
+    steps: int
+    spanned: int
+
+    @property
+    def steady(self) -> bool:
+        """Whether no step is left out."""
+        return self.steps * self.period == self.spanned
+
+
+def _series(which: NDArray[np.int64], last: int) -> _Series | None:
+    """The series that these steps make, None when they make none. `last` is the last step that can be judged."""
+    # What only the first step left (optimizer state, workspaces) does not begin a series.
+    if len(which) > 1 and which[0] == 0 and which[1] > 1:
+        which = which[1:]
+    if len(which) < MIN_STEPS:
+        return None
+    since, gaps = int(which[0]), np.diff(which)
+    period = int(gaps[0])
+    if period > 1 and (gaps == period).all() and last - int(which[-1]) < period + 1:
+        return _Series(since, period, len(which), len(which) * period)
+    spanned = last - since + 1
+    if len(which) < MIN_SHARE * spanned or int(which[-1]) < last - 1:
+        return None
+    return _Series(since, 1, len(which), spanned)
+
+
+def _still_grows(analysis: Analysis, rows: NDArray[np.intp], marks: _Marks, series: _Series) -> bool:
+    """Whether what a stack's blocks (`rows`, freed ones too) hold is a list without an end. One that is emptied now and
+    then, or that drops its oldest entry for each new one, also holds blocks of the last steps in a row: but it frees
+    blocks that outlived later steps, and holds no more than it did before."""
+    lives = analysis.lifetimes
+    bounds = marks.firsts[1 : marks.judged + 1]
+    begins = np.searchsorted(bounds, lives.born[rows], side="right")
+    ends = np.searchsorted(bounds, lives.freed[rows], side="right")
+    if not ((ends - begins >= 2) & (lives.freed[rows] <= marks.end)).any():
+        return True
+    size, count = lives.size_bytes[rows], len(bounds) + 1
+    change = np.bincount(begins, size, count) - np.bincount(ends, size, count)
+    held = np.cumsum(change)[:-1]
+    recent = held[:: -series.period][:MIN_STEPS]
+    return bool(held[-1] >= held.max() and (np.diff(recent) < 0).all())
+
+
 def _leak(
     analysis: Analysis,
     rows: NDArray[np.intp],
     in_steps: NDArray[np.int64],
-    which: NDArray[np.int64],
-    spanned: int,
+    series: _Series,
 ) -> Leak:
     sizes = analysis.lifetimes.size_bytes[rows]
-    since = int(which[0])
-    counted = in_steps >= since
-    per_step = np.bincount((in_steps[counted] - since), weights=sizes[counted], minlength=spanned)
-    bytes_per_step = int(per_step.sum()) // spanned
+    # What the first step leaves is not the usual: where no stack tells them apart, optimizer states are in it too.
+    skipped = int(series.since == 0 and series.spanned > MIN_STEPS)
+    counted = in_steps >= series.since + skipped
+    spanned = series.spanned - skipped
+    bytes_per_step = int(sizes[counted].sum()) // spanned
     category = analysis.block_category[rows]
     numbers, counts = np.unique(category, return_counts=True)
     stack = int(analysis.block_stack[rows[0]])
     frames = analysis.frames(stack)
-    steady = len(which) == spanned and stack >= 0
-    sure = steady and len(which) >= MIN_STEPS + 2 and bytes_per_step >= SMALL_BYTES
+    steady = series.steady and stack >= 0
+    sure = steady and series.steps >= MIN_STEPS + 2 and bytes_per_step >= SMALL_BYTES
     return Leak(
         frames=frames,
         place=place_of(frames),
         category=CATEGORIES[int(numbers[np.argmax(counts)])],
         bytes_per_step=bytes_per_step,
         blocks_per_step=float(counted.sum()) / spanned,
-        steps=len(which),
+        steps=series.steps,
         total_bytes=int(sizes.sum()),
-        first_step=since,
+        first_step=series.since,
         certainty=Certainty.CERTAIN if sure else Certainty.LIKELY if steady else Certainty.POSSIBLE,
     )
 
@@ -163,14 +217,22 @@ def _fails_at(peaks: NDArray[np.int64], per_step: int, available: int | None) ->
     return last + max(1, -(-room // per_step)) if room > 0 else last + 1
 
 
-def _longest(peaks: NDArray[np.int64], leaks: tuple[Leak, ...]) -> tuple[int | None, int | None]:
-    """The step with the highest peak, where it stands out after growth is taken away; and the usual peak."""
-    steps, level = np.arange(len(peaks)), peaks.copy()
-    for leak in leaks:
-        level -= np.maximum(0, steps - leak.first_step) * leak.bytes_per_step
-    usual = int(np.median(level))
-    top = int(np.argmax(level))
-    return (top if level[top] > LONGER * usual else None), usual
+def _longest(analysis: Analysis, marks: _Marks, peaks: NDArray[np.int64]) -> tuple[int | None, int]:
+    """The step whose peak stands out by what it needed itself, if there is one, and the peak that would be usual.
+
+    What was there before a step is not its own: growth and caches make no batch longer. Nor, in the first step, is what
+    is still there after it: the optimizer's states.
+    """
+    allocated = analysis.allocated_bytes
+    lasting = allocated[np.maximum(marks.firsts - 1, 0)]
+    lasting[0] = max(lasting[:2])
+    own = peaks - lasting
+    usual_own = int(np.median(own))
+    top = int(np.argmax(own))
+    usual = int(lasting[top]) + usual_own
+    if peaks[top] > LONGER * usual:
+        return top, usual
+    return None, int(np.median(peaks))
 
 
 def _says(growth: Growth, *, failed: bool) -> str:
