@@ -187,7 +187,7 @@ def evaluates(seed: int, style: str = "all", steps: int = 12) -> Run:
     return Run(replace(_spec(seed), eval_every=2 + seed % 3), steps, Truth(), seed, style)
 
 
-def evaluates_without_a_trace(seed: int, style: str = "all", steps: int = 13) -> Run:
+def evaluates_without_a_trace(seed: int, style: str = "all", steps: int = 12) -> Run:
     """The same in the training loop itself, whose frames do not say so."""
     spec = replace(_spec(seed), eval_every=2 + seed % 3, evaluates_at=82)
     return Run(spec, steps, Truth(), seed, style)

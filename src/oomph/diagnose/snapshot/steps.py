@@ -142,7 +142,12 @@ class _Requests:
                 for part in (self.phase[a:b] for a, b in pairwise(bounds.tolist()))
             ]
             return sum(both)
-        return int((whole | (sizes * 2 >= np.median(sizes[whole]))).sum())
+        most = sizes * 2 >= np.median(sizes[whole])
+        backward = np.add.reduceat((self.phase == _BACKWARD).astype(np.int64), begins)
+        if backward[whole].any():
+            # Forwards behind the last step that go into no backward may be an evaluation.
+            most &= backward > 0
+        return int((whole | most).sum())
 
 
 def _by_profiler(timeline: Timeline, annotations: Sequence[Annotation], device: int) -> Steps | None:
