@@ -161,3 +161,17 @@ def test_too_few_steps_say_nothing(steps: int):
     found = growth_in(answer(made))
     assert found.leaks == ()
     assert found.fails_at_step is None
+
+
+@pytest.mark.parametrize("era", ["2.0", "2.1", "2.4", "2.8"])
+@pytest.mark.parametrize("frees", ["all", "alloc"])
+def test_formats_and_stacks_of_frees(era: str, frees: str):
+    """A free may carry its own stack or that of the allocation; older formats have neither times nor annotations."""
+    for make in (growth.keeps_two, growth.evaluates, growth.accumulates):
+        run = make(0, "all")
+        run.frees = frees
+        made = run.roomy()
+        report = answer(made, era)
+        checked_steps(made, report)
+        leaks = by_line(growth_in(report).leaks)
+        assert {line: leak.bytes_per_step for line, leak in leaks.items()} == made.truth.leaks

@@ -33,6 +33,7 @@ class Run:
     truth: Truth
     seed: int = 0
     style: str = "all"
+    frees: str = "all"
     settings: AllocatorSettings = field(default_factory=AllocatorSettings)
 
     def roomy(self) -> Made:
@@ -61,6 +62,7 @@ class Run:
             Options(
                 seed=self.seed,
                 style=self.style,
+                frees=self.frees,
                 settings=self.settings,
                 total_bytes=room_bytes + GIB // 2,
                 outside_bytes=GIB // 2,

@@ -144,6 +144,13 @@ def workspaces(seed: int, style: str = "all") -> Made:
     return finished(device, Truth(categories={"workspace": 5 * size}), job.annotations)
 
 
+def data_parallel(seed: int, style: str = "all") -> Made:
+    """DDP's buckets, beside a job that is somewhat too large."""
+    buckets = (25 + 10 * (seed % 3)) * MIB
+    spec = Spec(layers=3, hidden=2048, tokens=5120, vocabulary=32_000, communication_bytes=buckets)
+    return _dying(spec, seed, style, "backward", None)
+
+
 def overlapping_streams(seed: int, style: str = "all") -> Made:
     """Blocks that a communication stream still uses when they are freed; the last request waits, and fails."""
     card = Card(seed, (5 + seed % 4) * GIB, style=style)
@@ -198,6 +205,7 @@ DYING = {
         optimizer_scratch,
         first_step_states,
         backward,
+        data_parallel,
         finds_its_batch,
         dies_and_unwinds,
         overlapping_streams,
