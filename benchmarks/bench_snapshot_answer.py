@@ -47,6 +47,7 @@ _ANSWER = """
 import gc, json, resource, sys, time
 gc.disable()  # as the command does
 from oomph.api import snapshot_with_analyses
+from oomph.diagnose.snapshot import build, join
 from oomph.evidence.snapshot import scan
 from oomph.report.snapshot.options import SnapshotOptions
 from oomph.report.snapshot.text import render_text
