@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: Steps in which a stack has to leave something behind: what happens twice may be two warm-ups.
 MIN_STEPS = 3
-#: And it has to do so in so many of the steps since it began (logging every other step would be half).
-MIN_SHARE = 0.75
 #: A step's peak that is so much above the usual one is another batch, not noise.
 LONGER = 1.1
 #: Growth below this many bytes per step is bookkeeping (loss values kept on purpose) and named, but as possible only.
@@ -89,7 +87,7 @@ def _leaks(
     kinds = _same(analysis, rows)
     series: dict[int, _Series] = {}
     for kind in np.unique(kinds).tolist():
-        one = _series(np.unique(born_in[kinds == kind]), marks.judged - 1)
+        one = _series(born_in[kinds == kind], marks.judged - 1)
         if one is not None:
             series[kind] = one
     if not series:
@@ -115,35 +113,41 @@ def _same(analysis: Analysis, rows: NDArray[np.intp]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Series:
-    """Steps from `since` on of which every `period`th leaves something behind, `steps` in all; `spanned` is the number
-    of steps that they stand for."""
+    """Steps from `since` on in which something is left behind, `steps` in number, at most `stride` apart; `spanned` is
+    the number of steps that they stand for. `steady`: as regular as a line that runs every step, or every few."""
 
     since: int
-    period: int
+    stride: int
     steps: int
     spanned: int
-
-    @property
-    def steady(self) -> bool:
-        """Whether no step is left out."""
-        return self.steps * self.period == self.spanned
+    steady: bool
 
 
-def _series(which: NDArray[np.int64], last: int) -> _Series | None:
-    """The series that these steps make, None when they make none. `last` is the last step that can be judged."""
+def _series(born_in: NDArray[np.int64], last: int) -> _Series | None:
+    """The series that the steps of a stack's remaining blocks make, None when they make none. `last` is the last step
+    that can be judged."""
+    which, blocks = np.unique(born_in, return_counts=True)
     # What only the first step left (optimizer state, workspaces) does not begin a series.
     if len(which) > 1 and which[0] == 0 and which[1] > 1:
-        which = which[1:]
+        which, blocks = which[1:], blocks[1:]
     if len(which) < MIN_STEPS:
         return None
     since, gaps = int(which[0]), np.diff(which)
-    period = int(gaps[0])
-    if period > 1 and (gaps == period).all() and last - int(which[-1]) < period + 1:
-        return _Series(since, period, len(which), len(which) * period)
-    spanned = last - since + 1
-    if len(which) < MIN_SHARE * spanned or int(which[-1]) < last - 1:
+    mean, stride = float(gaps.mean()), int(gaps.max())
+    ended = last - int(which[-1])
+    # What runs between two steps may count to either, so that one has two and the next none.
+    span, each = last - since + 1, int(blocks.min())
+    if (
+        stride <= 2
+        and ended <= 1
+        and not (blocks % each).any()
+        and abs(int(blocks.sum()) - each * span) <= each
+    ):
+        return _Series(since, stride, len(which), span, steady=True)
+    regular = bool((gaps == stride).all())
+    if ended > stride or stride > 2 * mean or not (regular or len(which) > MIN_STEPS):
         return None
-    return _Series(since, 1, len(which), spanned)
+    return _Series(since, stride, len(which), max(1, round(mean * len(which))), steady=regular)
 
 
 def _still_grows(analysis: Analysis, rows: NDArray[np.intp], marks: _Marks, series: _Series) -> bool:
@@ -159,7 +163,7 @@ def _still_grows(analysis: Analysis, rows: NDArray[np.intp], marks: _Marks, seri
     size, count = lives.size_bytes[rows], len(bounds) + 1
     change = np.bincount(begins, size, count) - np.bincount(ends, size, count)
     held = np.cumsum(change)[:-1]
-    recent = held[:: -series.period][:MIN_STEPS]
+    recent = held[:: -series.stride][:MIN_STEPS]
     return bool(held[-1] >= held.max() and (np.diff(recent) < 0).all())
 
 
