@@ -9,7 +9,7 @@ from oomph.diagnose.snapshot.model import Growth, Leak, SnapshotReport
 from oomph.units import MIB
 from tests.snapshots.answers import answer
 from tests.snapshots.frames import Line
-from tests.snapshots.scenarios import growth
+from tests.snapshots.scenarios import growth, keepers
 from tests.snapshots.written import Made
 
 SEEDS = (0, 2, 7)
@@ -175,3 +175,21 @@ def test_formats_and_stacks_of_frees(era: str, frees: str):
         checked_steps(made, report)
         leaks = by_line(growth_in(report).leaks)
         assert {line: leak.bytes_per_step for line, leak in leaks.items()} == made.truth.leaks
+
+
+@pytest.mark.parametrize("first", range(0, 70, 14))
+def test_jobs_of_random_shapes_that_keep_something(first: int):
+    """What stays for good is found at its line, with its bytes; lists that lose entries again are no leaks."""
+    for seed in range(first, first + 14):
+        run, keeper = keepers.job(seed)
+        leaks = by_line(growth_in(answer(run.roomy())).leaks)
+        assert set(leaks) <= {keepers.KEEPS.line}, (seed, keeper)
+        if keeper.count == 0:
+            assert not leaks, (seed, keeper)
+        elif keeper.count > 6:
+            (leak,) = leaks.values()
+            # Where not every step adds, the mean depends on where the trace ends.
+            near = keeper.bytes_per_step * (0.2 if keeper.way == "few" else 0)
+            assert leak.bytes_per_step == pytest.approx(keeper.bytes_per_step, abs=near), (seed, keeper)
+            if keeper.way == "late":
+                assert abs(leak.first_step - keeper.late) <= 1

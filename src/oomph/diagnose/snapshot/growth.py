@@ -114,13 +114,15 @@ def _same(analysis: Analysis, rows: NDArray[np.intp]) -> NDArray[np.int64]:
 @dataclass(frozen=True)
 class _Series:
     """Steps from `since` on in which something is left behind, `steps` in number, at most `stride` apart; `spanned` is
-    the number of steps that they stand for. `steady`: as regular as a line that runs every step, or every few."""
+    the number of steps that they stand for. `steady`: as regular as a line that runs every step, or every few. `each`:
+    so many blocks in each step, None where that is not one number."""
 
     since: int
     stride: int
     steps: int
     spanned: int
     steady: bool
+    each: int | None = None
 
 
 def _series(born_in: NDArray[np.int64], last: int) -> _Series | None:
@@ -143,7 +145,7 @@ def _series(born_in: NDArray[np.int64], last: int) -> _Series | None:
         and not (blocks % each).any()
         and abs(int(blocks.sum()) - each * span) <= each
     ):
-        return _Series(since, stride, len(which), span, steady=True)
+        return _Series(since, stride, len(which), span, steady=True, each=each)
     regular = bool((gaps == stride).all())
     if ended > stride or stride > 2 * mean or not (regular or len(which) > MIN_STEPS):
         return None
@@ -177,8 +179,9 @@ def _leak(
     # What the first step leaves is not the usual: where no stack tells them apart, optimizer states are in it too.
     skipped = int(series.since == 0 and series.spanned > MIN_STEPS)
     counted = in_steps >= series.since + skipped
-    spanned = series.spanned - skipped
-    bytes_per_step = int(sizes[counted].sum()) // spanned
+    blocks = int(counted.sum())
+    per_step = blocks / (series.spanned - skipped) if series.each is None else series.each
+    bytes_per_step = round(int(sizes[counted].sum()) / blocks * per_step)
     category = analysis.block_category[rows]
     numbers, counts = np.unique(category, return_counts=True)
     stack = int(analysis.block_stack[rows[0]])
@@ -190,7 +193,7 @@ def _leak(
         place=place_of(frames),
         category=CATEGORIES[int(numbers[np.argmax(counts)])],
         bytes_per_step=bytes_per_step,
-        blocks_per_step=float(counted.sum()) / spanned,
+        blocks_per_step=float(per_step),
         steps=series.steps,
         total_bytes=int(sizes.sum()),
         first_step=series.since,
