@@ -86,7 +86,7 @@ def test_a_forward_that_fails_has_kept_what_was_alive():
     recorder.oom(64 * MIB, FORWARD)
     recorder.free(kept)  # the exception drops it
     analysis = recorder.analysis()
-    assert told(analysis, kept) == ("activations", "lifetime", "likely")
+    assert told(analysis, kept) == ("activations", "lifetime", "possible")  # or inference, and a temporary
     assert told(analysis, gone) == ("temporaries", "lifetime", "likely")
 
 
@@ -433,15 +433,24 @@ def test_parameters_gradients_and_states_of_real_transformers(name: str):
         assert alive_bytes(analysis, end, Category.OPTIMIZER_STATE) == 2 * size
 
 
-@pytest.mark.parametrize(
-    "name", ["transformer-small-ctx100-fwd-bwd.pickle", "transformer-small-ctx200-fwd-bwd-mixed.pickle"]
-)
+#: name -> bytes of the copies that autocast keeps from the first step's forward until its region ends behind the last
+#: step: 2 for each element of the matrices, but for the embedding, which is looked up and not multiplied.
+REPLACED = {
+    "transformer-small-ctx100-fwd-bwd.pickle": 0,
+    "transformer-small-ctx200-fwd-bwd-mixed.pickle": 2
+    * (4 * (4 * 512 * 512 + 3 * 512 * 1344) + 10_000 * 512),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
 def test_an_optimizer_that_replaces_its_parameters(name: str):
-    size = 4 * transformer(4, 512, 1344)
+    size, copies = 4 * transformer(4, 512, 1344), REPLACED[name]
     for analysis in analyses(name):
         assert analysis.steps.count == 3
-        for position in (*analysis.steps.first_positions, len(analysis.timeline) - 1):
-            assert alive_bytes(analysis, position, Category.PARAMETERS) == size
+        first, second, third = analysis.steps.first_positions
+        end = len(analysis.timeline) - 1
+        for position, expected in ((first, 0), (second, copies), (third, copies), (end, 0)):
+            assert alive_bytes(analysis, position, Category.PARAMETERS) == size + expected
             assert alive_bytes(analysis, position, Category.OPTIMIZER_STATE) == 2 * size
 
 

@@ -9,8 +9,8 @@ later ones only for blocks that no earlier one decided:
 
 1. Frames that are one thing whatever follows: cuBLAS workspaces, c10d and FSDP buffers, AccumulateGrad, the replicas
    of DataParallel.
-2. Born in forward: freed before the next backward is a temporary; kept into it is an activation. A forward that a
-   failed request or the trace's end cuts off has kept what was alive there.
+2. Born in forward (categories_forward.py): freed before the next backward is a temporary; kept into it is an
+   activation. A forward that a failed request or the trace's end cuts off has kept what was alive there.
 3. Born in backward: freed there is a temporary (in a checkpoint's recompute: an activation, if it was kept beyond the
    recompute); alive when backward is over is a gradient.
 4. Born in an optimizer's step: freed there is a temporary; alive afterwards is optimizer state, or the successor of a
@@ -18,8 +18,9 @@ later ones only for blocks that no earlier one decided:
 5. Born while loading or wrapping and alive afterwards: parameters, where frames say that a module made or moved them.
 6. Blocks from before the trace (categories_before.py) by frames if the snapshot still has them, by when they were
    freed, and by sizes that parameters, gradients and Adam's two states share.
-7. Blocks of a phase that was cut off take the category of earlier blocks of the same stack and size.
-8. A size that only cuBLAS's workspace has.
+7. Copies of parameters that autocast makes (categories_casts.py), by frames and by half the size.
+8. Blocks of a phase that was cut off take the category of earlier blocks of the same stack and size.
+9. A size that only cuBLAS's workspace has.
 
 What none of them decides is unknown. Sizes alone, requests whose own phase is unknown and names of the user's own
 functions make an answer possible, never likely.
@@ -34,7 +35,9 @@ from numpy.typing import NDArray
 
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.snapshot.categories_before import before_the_trace
+from oomph.diagnose.snapshot.categories_casts import copies_of_parameters
 from oomph.diagnose.snapshot.categories_columns import Columns
+from oomph.diagnose.snapshot.categories_forward import SOON, Forward
 from oomph.diagnose.snapshot.categories_left import by_earlier_ones, by_size_in_backward, workspaces_by_size
 from oomph.diagnose.snapshot.categories_replaced import follow_parameters
 from oomph.diagnose.snapshot.categories_runs import BREAK, Runs
@@ -57,8 +60,6 @@ _SHORT = np.array([NUMBER[one] for one in (Phase.EVAL, Phase.GENERATE, Phase.SAV
 _NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
 _LIKELY = tuple(Certainty).index(Certainty.LIKELY)
 
-#: A temporary of a forward is seldom there for more requests than a layer makes.
-_SOON = 64
 #: What the last operators of a backward use is a few requests old at its end.
 _JUST = 8
 
@@ -107,6 +108,7 @@ class _Rules:
         self._short_phases()
         before_the_trace(self._lives, self._stack, self._label, self._runs, self._columns)
         follow_parameters(self._lives, self._runs, self._columns)
+        copies_of_parameters(self._lives, self._label.cast, self._runs, self._columns)
         by_earlier_ones(self._undecided_in_cut, self._lives, self._stack, self._columns)
         in_backward = self._undecided_in_cut & (self._runs.phase_at_birth == _BACKWARD)
         sizes = self._sizes(Category.GRADIENTS, Category.PARAMETERS)
@@ -135,38 +137,11 @@ class _Rules:
         return mine
 
     def _forward(self) -> None:
-        runs, columns = self._runs, self._columns
         mine = self._born(_FORWARD)
-        if not mine.any():
-            return
-        backward = runs.next(_BACKWARD)[runs.born]
-        stop = runs.next(_BACKWARD, BREAK)[runs.born]
-        kept = runs.freed >= stop
-        columns.set(mine & ~kept, Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
-        cut = stop < backward  # by a failed request
-        open_end = stop == runs.count
-        into_backward = mine & kept & ~cut & ~open_end
-        columns.set(into_backward, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
-        columns.set(mine & kept & cut, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
-        # Without a backward to come, a graph that is dropped frees late what it had kept for one.
-        late = self._requests_lived > _SOON
-        columns.weaken(mine & ~kept & open_end & late & ~self._label.no_grad)
-        # What outlives the next step too was kept for something else, or leaks.
-        columns.weaken(into_backward & (self._steps_lived >= 2))
-        self._open_end(mine & kept & open_end)
-
-    def _open_end(self, mine: Mask) -> None:
-        """Born in a forward behind which no backward follows, and alive at the trace's last request."""
-        runs, columns = self._runs, self._columns
-        trains = bool(self._label.trains.any()) or runs.has(Phase.BACKWARD) or runs.has(Phase.OPTIMIZER)
-        graph = mine & ~self._label.no_grad
-        columns.set(mine & ~graph, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
-        last = int(np.flatnonzero(runs.phase == _FORWARD)[-1])
-        if trains:
-            columns.set(graph, Category.ACTIVATIONS, How.LIFETIME, Certainty.LIKELY)
-        else:
-            # Inference keeps results, not activations; only the last forward may have been under way.
-            columns.set(graph & (runs.born == last), Category.ACTIVATIONS, How.LIFETIME, Certainty.POSSIBLE)
+        if mine.any():
+            Forward(
+                mine, self._lives, self._stack, self._label, self._runs, self._requests_lived, self._columns
+            ).apply(self._steps_lived)
 
     def _reduced(self) -> None:
         """What FSDP's reduce-scatter leaves is the sharded gradient: it outlives backward and is gone by the next."""
@@ -218,7 +193,7 @@ class _Rules:
         # Without known parameters, sizes of blocks from before the trace that stay.
         stay = lives.requested_bytes[(lives.born < 0) & (lives.freed == lives.events)]
         maybe = (
-            mine & ~fits & (np.isin(lives.requested_bytes, np.unique(stay)) | (self._requests_lived > _SOON))
+            mine & ~fits & (np.isin(lives.requested_bytes, np.unique(stay)) | (self._requests_lived > SOON))
         )
         columns.set(maybe, Category.GRADIENTS, How.LIFETIME, Certainty.POSSIBLE)
         columns.set(mine & ~fits & ~maybe, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)

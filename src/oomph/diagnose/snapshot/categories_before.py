@@ -2,7 +2,8 @@
 
 Recording often starts after a warm-up, when parameters and optimizer state are long there and no event tells of them.
 What such a trace still shows is backward making one gradient for each parameter that is trained, of the same size; and
-Adam's two states have that size again.
+Adam's two states have that size again. Where gradients are never dropped, backward adds to those of before the trace
+and makes none; then the states that an optimizer's step replaces tell how many parameters there are.
 """
 
 from __future__ import annotations
@@ -110,11 +111,29 @@ def _by_size(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None
         columns.set(there[:wanted], Category.PARAMETERS, How.SIZE, surely)
         room = max(0, _MOST_STATES * count - int((states == size).sum())) if steps else 0
         columns.set(there[wanted : wanted + room], Category.OPTIMIZER_STATE, How.SIZE, Certainty.POSSIBLE)
+    if steps and runs.has(Phase.BACKWARD):
+        _by_states(
+            rows[columns.open[rows] & ~np.isin(lives.requested_bytes[rows], sizes)], states, lives, columns
+        )
+
+
+def _by_states(rows: NDArray[np.intp], states: NDArray[np.int64], lives: Lifetimes, columns: Columns) -> None:
+    """Parameters whose gradients are as old as they are, by the states that are known: as many blocks of a size as
+    states are n parameters, n gradients and Adam's 2 n; twice as many, n of each and n of momentum."""
+    held = lives.requested_bytes[rows]
+    for size, count in zip(*(one.tolist() for one in np.unique(states, return_counts=True)), strict=True):
+        there = rows[held == size]
+        parameters = len(there) // 2
+        if len(there) in (count, _MOST_STATES * count) and parameters * 2 == len(there):
+            columns.set(there[:parameters], Category.PARAMETERS, How.SIZE, Certainty.POSSIBLE)
+            columns.set(there[parameters:], Category.GRADIENTS, How.SIZE, Certainty.POSSIBLE)
 
 
 def _one_backward(lives: Lifetimes, runs: Runs, columns: Columns) -> NDArray[np.int64]:
-    """Bytes of the gradients that one step makes: of the step that makes most."""
+    """Bytes of the gradients that one step makes: of the step that makes most. Those that are only possible ones, by
+    being freed last, may be what the last operators used."""
     made = columns.is_(Category.GRADIENTS) & (runs.born >= 0) & (runs.freed > runs.born)
+    made &= ~(runs.behind & (columns.certainty > _LIKELY))
     if not made.any():
         return np.zeros(0, np.int64)
     step = runs.next(_FORWARD)[runs.born[made]]

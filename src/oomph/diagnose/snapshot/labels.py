@@ -49,7 +49,7 @@ class Label:
     engine: ran inside the autograd engine. recompute: a checkpoint's forward inside backward. no_grad: below a function
     decorated with torch.no_grad or inference_mode, or in evaluation. trains: below a function called train, fit or
     training_step. passing: gradient clipping, or the gradient of the loss itself. optimizer_code: inside a library's
-    optimizer. cpp: has frames of C++.
+    optimizer. cast: autocast made it, as a copy of an operator's argument. cpp: has frames of C++.
     """
 
     phase: Phase = Phase.UNKNOWN
@@ -64,6 +64,7 @@ class Label:
     trains: bool = False
     passing: bool = False
     optimizer_code: bool = False
+    cast: bool = False
     cpp: bool = False
 
 
@@ -86,6 +87,7 @@ class LabelColumns:
     trains: NDArray[np.bool_]
     passing: NDArray[np.bool_]
     optimizer_code: NDArray[np.bool_]
+    cast: NDArray[np.bool_]
     engine: NDArray[np.bool_]
     cpp: NDArray[np.bool_]
 
@@ -133,6 +135,7 @@ class Labels:
             trains=flag([one.trains for one in labels]),
             passing=flag([one.passing for one in labels]),
             optimizer_code=flag([one.optimizer_code for one in labels]),
+            cast=flag([one.cast for one in labels]),
             engine=flag([one.engine for one in labels]),
             cpp=flag([one.cpp for one in labels]),
         )
@@ -195,6 +198,7 @@ class _Judge:
             trains=any(mark.trains for mark in marks),
             passing=any(mark.passing for mark in marks),
             optimizer_code=any(mark.optimizer_code for mark in marks),
+            cast=any(mark.cast for mark in marks),
         )
         if decision is None and phase is Phase.UNKNOWN and category is Category.UNKNOWN:
             return self._of_construction(label)

@@ -34,6 +34,8 @@ _WORKSPACE = re.compile(
     r"at::cuda::(?:\(anonymous namespace\)::)?(?:getNewWorkspace|setWorkspaceForHandle|getCUDABlasLtWorkspace\w*|"
     r"getNewCUDABlasLtWorkspace|getCurrentCUDABlasHandle|getCUDABlasWorkspace\w*)\("
 )
+#: aten/src/ATen/autocast_mode.{h,cpp} (seen): copies an argument to the type that the operator runs in.
+_CAST = re.compile(r"at::autocast::cached_cast\(")
 #: torch/csrc/distributed/c10d: the reducer's buckets, NCCL's flattened inputs and outputs.
 _COMMUNICATION = re.compile(
     r"c10d::(?:Reducer|ProcessGroup\w*|BroadcastWork|broadcast_coalesced|ops::|_?all_?reduce|_?all_?gather|"
@@ -111,6 +113,7 @@ class Mark:
     no_grad: bool = False
     passing: bool = False
     trains: bool = False
+    cast: bool = False  # autocast's copy of an argument
     optimizer_code: bool = False  # inside an optimizer of a library, which keeps nothing but its state
 
 
@@ -138,6 +141,8 @@ def _of_cpp(frame: Frame) -> Mark:
         return Mark(engine=True, engine_thread=_ENGINE_THREAD.search(function) is not None)
     if _COMMUNICATION.search(function):
         return Mark(category=Category.COMMUNICATION, certainty=Certainty.LIKELY)
+    if _CAST.search(function):
+        return Mark(cast=True)
     if _STD_THREAD.search(function):
         return Mark(std_thread=True)
     for pattern, phase in (

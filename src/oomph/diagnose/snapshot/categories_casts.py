@@ -1,0 +1,60 @@
+"""Copies of parameters in half precision, which autocast makes and keeps until its region ends.
+
+A weight of 4 bytes per element is cast once per region; the copy has half its size and stays for every later use
+(aten/src/ATen/autocast_mode.cpp caches casts of leaves that require gradients, also below no_grad). By its life alone
+it is an activation, but a smaller batch does not make it smaller. Arguments that are no weights are cast too: where
+more copies of a size are there than weights of twice that size, which are which is open.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.categories_columns import Columns
+from oomph.diagnose.snapshot.categories_forward import SOON
+from oomph.diagnose.snapshot.categories_runs import Runs
+from oomph.diagnose.snapshot.model import How
+from oomph.memory.categories import Category
+from oomph.memory.lifetimes import Lifetimes
+
+Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+def copies_of_parameters(lives: Lifetimes, cast: Mask, runs: Runs, columns: Columns) -> None:
+    """Makes the copies of parameters among the blocks that autocast made (`cast`) and that last parameters too."""
+    lived = np.searchsorted(lives.born, lives.freed) - np.arange(len(lives))
+    casts = cast & (lives.born >= 0)
+    lasts = columns.is_(Category.ACTIVATIONS) | (lived > SOON)
+    # Those of the last layers live as short as what inference drops at once; they go with the others.
+    kept = np.isin(runs.born, np.unique(runs.born[casts & lasts]))
+    copies = casts & (lasts | (runs.behind & kept))
+    if not copies.any():
+        return
+    sources = (lives.born < 0) | columns.is_(Category.PARAMETERS)
+    sizes = np.unique(lives.requested_bytes[copies])
+    for size in sizes[np.isin(2 * sizes, np.unique(lives.requested_bytes[sources]))].tolist():
+        mine = np.flatnonzero(copies & (lives.requested_bytes == size))
+        of_twice = np.flatnonzero(sources & (lives.requested_bytes == 2 * size))
+        _of_size(mine, of_twice, lives, runs, columns)
+
+
+def _of_size(
+    mine: NDArray[np.intp], sources: NDArray[np.intp], lives: Lifetimes, runs: Runs, columns: Columns
+) -> None:
+    """Copies of one size (`mine`, in the order of birth), and the blocks that they can be copies of."""
+    born, freed = np.sort(lives.born[sources]), np.sort(lives.freed[sources])
+    _, first, index, count = np.unique(
+        runs.born[mine], return_index=True, return_inverse=True, return_counts=True
+    )
+    # How many could have been cast: those alive when the first copy of the run was made.
+    begins = lives.born[mine[first]]
+    there = np.searchsorted(born, begins, "right") - np.searchsorted(freed, begins, "right")
+    number = np.arange(len(mine)) - first[index]
+    chosen = number < there[index]
+    surely = (count <= there)[index]
+    columns.set(mine[chosen & surely], Category.PARAMETERS, How.SIZE, Certainty.LIKELY)
+    columns.set(mine[chosen & ~surely], Category.PARAMETERS, How.SIZE, Certainty.POSSIBLE)
+    columns.certainty[mine[~chosen]] = tuple(Certainty).index(Certainty.POSSIBLE)
