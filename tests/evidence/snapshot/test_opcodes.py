@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import pickletools
+import random
 import shutil
 import struct
 import subprocess
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import hatch_build
 from oomph.errors import InputError
-from oomph.evidence.snapshot import Caps, opcodes, scan
+from oomph.evidence.snapshot import Caps, opcodes, pattern, scan
 from tests.evidence.snapshot import walks
 
 
@@ -30,7 +31,7 @@ def walked():
 
 def test_the_pattern_stops_where_the_walk_stops(walked):
     for number, (data, expected) in enumerate(zip(walks.pickles(), walked, strict=True)):
-        look = opcodes.pattern_look(walks.SIZES[number % len(walks.SIZES)])
+        look = pattern.PatternLook(walks.SIZES[number % len(walks.SIZES)])
         assert walks.stops(look, data) == expected, (number, data[:200])
 
 
@@ -63,9 +64,53 @@ def test_sharing_stops_where_the_walk_stops():
         assert at == scan.whole(data, 2, 1000)
 
 
+def events(count: int) -> list[dict[str, object]]:
+    """As PyTorch writes them: sizes of every length, stacks shared by some, texts of their own in others."""
+    frames = [{"name": f"f{i}", "filename": "a.py", "line": i} for i in range(300)]
+    sizes = (5, 300, 70_000, 1 << 40, 1 << 62)
+    trace: list[dict[str, object]] = []
+    for number in range(count):
+        stack = trace[-1]["frames"] if number % 7 == 6 else frames[number % 250 : number % 250 + number % 9]
+        one = {"action": "alloc", "addr": (1 << 46) + number, "size": sizes[number % 5], "stream": 0}
+        trace.append({**one, "context": f"{number:04}", "pool_id": (0, number % 3), "frames": stack})
+    return trace
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_a_pattern_that_learned_how_events_are_spelled_stops_at_the_same_bytes(monkeypatch, protocol):
+    monkeypatch.setattr(pattern, "_FIRST", 20_000)
+    data = pickle.dumps({"first": list(range(300)), "device_traces": [events(1500)]}, protocol)
+    rng = random.Random(protocol)
+    look = pattern.PatternLook(len(data))
+    assert look(data, 2) == len(data) - 1
+    assert look._usual
+    plain = opcodes.compiled_look(len(data))
+    for _ in range(600):
+        piece = bytearray(data[-rng.randrange(100, 3000) :])
+        for _ in range(rng.choice((0, 1, 1, 2, 4))):
+            piece[rng.randrange(len(piece))] = rng.randrange(256)
+        assert walks.stops(look, bytes(piece)) == walks.stops(plain, bytes(piece))
+
+
+def test_what_is_learned_is_learned_again(monkeypatch):
+    """Blocks come before events, and are spelled in another way."""
+    monkeypatch.setattr(pattern, "_FIRST", 10_000)
+    blocks = [{"address": 1 << 46 | i, "size": 512, "state": "inactive", "more": (1, 2)} for i in range(2000)]
+    data = pickle.dumps({"segments": blocks, "device_traces": [events(20_000)]}, 4)
+    look = pattern.PatternLook(len(data))
+    found = []
+    at = 2
+    while at < len(data) - 1:
+        at += look(data[at : at + 30_000], 0)
+        found.append(look._usual)
+    assert len(set(found)) == 2
+    assert b"" not in (found[1], found[-1])
+    assert at == len(data) - 1
+
+
 @given(st.binary(max_size=60), st.sampled_from(walks.SIZES))
 def test_both_ways_on_any_bytes(data, size):
-    assert walks.stops(opcodes.pattern_look(size), data) == walks.stops(opcodes.compiled_look(size), data)
+    assert walks.stops(pattern.PatternLook(size), data) == walks.stops(opcodes.compiled_look(size), data)
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
@@ -74,7 +119,7 @@ def test_against_pickletools(protocol):
     data = pickle.dumps(walks.content() | {"numbers": [1, 1 << 40], "texts": ["", "short"]}, protocol)
     places = [place or 0 for _, _, place in pickletools.genops(data)]
     end = places[-1]  # STOP
-    for look in (opcodes.pattern_look(len(data)), opcodes.compiled_look(len(data))):
+    for look in (pattern.PatternLook(len(data)), opcodes.compiled_look(len(data))):
         at = look(data, places[1])
         while at != end:
             assert data[at : at + 1] == b"X"  # BINUNICODE, which is left to `Plain`
@@ -83,10 +128,10 @@ def test_against_pickletools(protocol):
 
 @pytest.mark.parametrize("size", walks.SIZES)
 def test_the_largest_index_that_is_let_through(size):
-    most = opcodes.highest(size)
+    most = pattern.highest(size)
     assert most >= min(size, (1 << 32) - 1)
     assert most < max(2 * size, 256) or size >= 1 << 24
-    for look in (opcodes.pattern_look(size), opcodes.compiled_look(size)):
+    for look in (pattern.PatternLook(size), opcodes.compiled_look(size)):
         for code, rest in ((b"r", b""), (b"\x95", b"\0\0\0\0")):
             within = code + struct.pack("<I", most) + rest + b"N"
             assert look(within, 0) == len(within)
@@ -146,5 +191,5 @@ def test_real_snapshots_both_ways(root):
     for path in sorted(folder.glob("*.pickle")):  # none where the folder is not there
         size = path.stat().st_size
         data = path.read_bytes()[-200_000:] if path.name.startswith("tiny") else path.read_bytes()[:200_000]
-        looks = opcodes.pattern_look(size), opcodes.compiled_look(size)
+        looks = pattern.PatternLook(size), opcodes.compiled_look(size)
         assert walks.stops(looks[0], data) == walks.stops(looks[1], data)

@@ -3,21 +3,20 @@
 Python's unpickler does what it is told: one opcode of five bytes makes it reserve 64 GB for its memo, others call
 functions. A snapshot needs only the opcodes of plain data, so the unpickler is given the file piece by piece, and of
 each piece only what was looked at before. The look is `scan.whole` where that is compiled; else one regular expression
-over thousands of opcodes at a time, since a loop in Python would take five times as long.
+(`pattern`) over thousands of opcodes at a time, since a loop in Python would take ten times as long.
 """
 
 from __future__ import annotations
 
 import io
 import pickletools
-import re
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
 from oomph.errors import InputError
 from oomph.evidence.snapshot import scan
 from oomph.evidence.snapshot.caps import Caps
+from oomph.evidence.snapshot.pattern import PatternLook, highest
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -29,10 +28,6 @@ _RUNS_CODE = frozenset(
         *("EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"),
     )
 )
-#: Opcodes per match. Larger groups cost memory (the matcher remembers where it could go back to), not time.
-_GROUP = 5000
-#: From Python 3.11 on the matcher can be told that it will not need to go back, which is faster.
-_NO_WAY_BACK = b"+" if sys.version_info >= (3, 11) else b""
 _STOP = ord(".")
 _BINUNICODE = ord("X")
 #: All bytes but those of the opcodes that make containers. Other data has such bytes too: counts are upper bounds.
@@ -177,7 +172,7 @@ def _as_it_is(look: Look) -> Walk:
 
 def look(size: int) -> Look:
     """The look at the opcodes of a file of `size` bytes, as fast as it can be had here."""
-    return compiled_look(size) if scan.COMPILED else pattern_look(size)
+    return compiled_look(size) if scan.COMPILED else PatternLook(size)
 
 
 def compiled_look(size: int) -> Look:
@@ -185,54 +180,3 @@ def compiled_look(size: int) -> Look:
     most = highest(size)
     whole = scan.whole
     return lambda data, at: whole(data, at, most)
-
-
-def pattern_look(size: int) -> Look:
-    """By a regular expression."""
-    match = _pattern(size).match
-
-    def looked(data: bytes, at: int) -> int:
-        while (found := match(data, at)) is not None:
-            at = found.end()
-        return at
-
-    return looked
-
-
-def highest(size: int) -> int:
-    """The largest memo index, and frame length, that a file of `size` bytes can need: rounded up in its highest byte,
-    for the sake of the regular expression. The memo is an array, and an index beyond the file is paid in memory."""
-    top = _top(size)
-    return ((size >> 8 * (top - 1)) + 1 << 8 * (top - 1)) - 1 if size < 1 << 32 else (1 << 32) - 1
-
-
-def _top(size: int) -> int:
-    return min(max(size.bit_length() + 7 >> 3, 1), 4)
-
-
-def _pattern(size: int) -> re.Pattern[bytes]:
-    """Up to `_GROUP` allowed opcodes of a file of `size` bytes.
-
-    Alternatives stand in the order of their frequency in real snapshots, and no two begin with the same byte: the
-    matcher never has a choice. (Longer alternatives for what often follows each other were slower: each that fails
-    has to be taken back.) BINUNICODE is left to `Plain`: its length is a number of four bytes.
-    """
-    top = _top(size)
-    high = min(size >> (8 * (top - 1)), 255)
-    number = b"." * (top - 1) + b"[\\x00-\\x%02x]" % high + b"\\x00" * (4 - top)
-    fixed = [b"[%s]" % re.escape(codes) + b"." * length for codes, length in scan.FIXED]
-    short_text = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in range(256))
-    long1 = b"|".join(b"\\x%02x" % n + b"." * n for n in (6, 5, 7, 4, 3, 8, 9, 2, 1, 0))
-    alternatives = (
-        *fixed[:2],  # BINGET LONG_BINGET
-        b"[%s]{1,200}" % re.escape(scan.BARE),
-        b"\x8a(?:%s)" % long1,
-        *fixed[2:],
-        b"r" + number,  # LONG_BINPUT
-        b"\x95" + number + b"\\x00{4}",  # FRAME
-        b"\x8c(?:%s)" % short_text,  # SHORT_BINUNICODE
-    )
-    return re.compile(
-        b"(?:" + b"|".join(alternatives) + b"){1,%d}" % _GROUP + _NO_WAY_BACK,
-        re.DOTALL,
-    )

@@ -1,7 +1,7 @@
 """The walk over a pickle's opcodes, byte by byte.
 
 `hatch_build.py` compiles this module into wheels, where it takes a tenth of the unpickler's time. As Python it takes
-four times that, so `opcodes` then uses a regular expression that stops at the same byte. Compiled, the walk can do more
+four times that, so `pattern` is used then, which stops at the same byte. Compiled, the walk can do more
 than look: `Sharing` has lists of frames that are equal loaded once.
 """
 
@@ -29,7 +29,8 @@ _LONG_BINPUT: Final = 0x72
 _LONG1: Final = 0x8A
 _SHORT_TEXT: Final = 0x8C
 _FRAME: Final = 0x95
-_VARYING: Final = 255
+#: Among `STEPS`: it depends on the argument.
+VARYING: Final = 255
 #: Opcodes without an argument: MEMOIZE MARK SETITEMS APPENDS EMPTY_DICT EMPTY_LIST TUPLE1 TUPLE2 TUPLE3 TUPLE
 #: EMPTY_TUPLE NEWTRUE NEWFALSE NONE APPEND SETITEM. None of them calls anything.
 BARE = b"\x94(ue}]\x85\x86\x87t)\x88\x89Nas"
@@ -49,7 +50,7 @@ def _steps() -> bytes:
         for code in codes:
             table[code] = 1 + length
     for code in b"\x8a\x8cr\x95":
-        table[code] = _VARYING
+        table[code] = VARYING
     return bytes(table)
 
 
@@ -69,15 +70,15 @@ def whole(data: bytes, start: int, most: int, steps: bytes = STEPS) -> int:
     while at < end:
         code: i64 = data[at]
         step: i64 = steps[code]
-        if step == _VARYING:
-            step = _varying(data, at, limit)
+        if step == VARYING:
+            step = varying(data, at, limit)
         if step == 0 or at + step > end:
             break
         at += step
     return int(at)
 
 
-def _varying(data: bytes, at: i64, limit: i64) -> i64:
+def varying(data: bytes, at: i64, limit: i64) -> i64:
     """The length of a LONG1, SHORT_BINUNICODE, LONG_BINPUT or FRAME with its argument; 0 where it is not allowed."""
     left: i64 = len(data) - at
     code: i64 = data[at]
@@ -141,8 +142,8 @@ class Sharing:
                         last = 0
                         continue
             step: i64 = steps[code]
-            if step == _VARYING:
-                step = _varying(data, at, limit)
+            if step == VARYING:
+                step = varying(data, at, limit)
             if step == 0 or at + step > end:
                 break
             if code == _MEMOIZE:
