@@ -194,25 +194,20 @@ def _case(evidence: Evidence, one: Group, status: str, insides: Mapping[Position
 
 
 def _seen_inside(verdict: PhaseVerdict, inside: Inside) -> PhaseVerdict:
-    """The phase as the snapshot's stack of the request tells it, where nothing else does; and whether it was the first
+    """The phase as the snapshot tells it, where nothing else does; and whether it was the first
     step, where the trace shows an earlier one."""
     moment = inside.device.moment
     if inside.failure is None or moment.position != inside.failure.position:
         return verdict
     if verdict.first_step is None and moment.step:
         verdict = replace(verdict, first_step=False)
-    if (
-        verdict.phase is not Phase.UNKNOWN
-        or moment.phase is Phase.UNKNOWN
-        or str(moment.phase_how) != "frames"
-    ):
+    if verdict.phase is not Phase.UNKNOWN or moment.phase is Phase.UNKNOWN:
         return verdict
-    return replace(
-        verdict,
-        phase=moment.phase,
-        evidence="frame",
-        why="the memory snapshot's stack of the request, whose frames are not all Python",
-    )
+    if str(moment.phase_how) == "frames":
+        why = "the memory snapshot's stack of the request, whose frames are not all Python"
+    else:
+        why = "what the memory snapshot shows of the requests around this one, which has no stack of its own"
+    return replace(verdict, phase=moment.phase, evidence="snapshot", why=why)
 
 
 def _incident(case: Case, one: Group, status: str, why: str) -> Incident:

@@ -90,7 +90,7 @@ class PhaseVerdict(Strict):
     """The phase and what decided it. `first_step`: true when no optimizer step had been finished, null if unknown."""
 
     phase: Phase
-    evidence: Literal["frame", "log_line", "none"]
+    evidence: Literal["frame", "log_line", "snapshot", "none"]
     why: str
     frame: Frame | None
     quote: Quote | None

@@ -12,7 +12,7 @@ from oomph.errors import InputError
 from oomph.phases import Phase
 from oomph.report.options import ReportOptions
 from oomph.report.text import render_text
-from oomph.units import GIB, MIB
+from oomph.units import GIB, MIB, format_bytes
 from tests.diagnose.logs import oom
 from tests.snapshots.every import SCENARIOS
 from tests.snapshots.scenarios import elsewhere, fragmentation, full, growth
@@ -220,3 +220,40 @@ def test_growth_before_a_failure_is_a_finding(tmp_path: Path):
     assert report.exit_code == 0
     assert snapshot(tmp_path / "a.pickle", ignore=["OOM2"]).findings == ()
     assert snapshot(tmp_path / "a.pickle", select=["OOM3"]).findings == ()
+
+
+def first_action(folder: Path, made: Made) -> str:
+    advice = explained(folder, made, None).advice
+    assert advice is not None
+    return advice.first.code
+
+
+def test_each_verdict_has_an_action_that_fits(tmp_path: Path):
+    assert first_action(tmp_path, elsewhere.capped(1)) == "remove-cap"
+    assert first_action(tmp_path, elsewhere.side_stream(1)) == "one-stream"
+    assert first_action(tmp_path, elsewhere.graph_pool(1)) == "compile-without-graphs"
+    assert first_action(tmp_path, elsewhere.large_pool(1)) == "expandable-segments"
+
+
+def test_graph_pools_count_with_all_they_reserve(tmp_path: Path):
+    made = elsewhere.graph_pool(1)
+    diagnosis = explained(tmp_path, made, None)
+    found = next(one for one in diagnosis.findings if one.code == "OOM209")
+    private = sum(
+        one["total_size"]
+        for one in made.content("2.13")["segments"]
+        if tuple(one["segment_pool_id"]) != (0, 0)
+    )
+    assert found.numbers == {"private_reserved_bytes": private}
+    assert diagnosis.advice is not None
+    assert format_bytes(private) in diagnosis.advice.first.text
+
+
+def test_a_request_without_a_stack_has_the_phase_around_it(tmp_path: Path):
+    run = growth.keeps_logits(1, "python")
+    made = run.tight(9 * run.roomy().device.step_peaks()[-1] // 10)
+    assert made.truth.failed is not None
+    assert made.truth.failed.phase == "backward"
+    phase = explained(tmp_path, made, None).phase
+    assert phase is not None
+    assert (phase.phase, phase.evidence) == (Phase.BACKWARD, "snapshot")

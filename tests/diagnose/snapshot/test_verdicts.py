@@ -80,6 +80,19 @@ def test_another_list_with_a_piece_that_would_do_is_certain():
     assert verdict(**changes) == (Verdict.OTHER_POOL, Certainty.CERTAIN)
 
 
+def test_a_few_pieces_elsewhere_are_only_a_possible_reason():
+    # 2 GiB asked, 1.9 GiB free and nothing of its own; 0.15 GiB in another list, 7 % of the request.
+    changes = {
+        "free": 1900 * MIB,
+        "own": 0,
+        "hole": 0,
+        "cached": 150 * MIB,
+        "allocated": 10 * GIB - 150 * MIB,
+    }
+    held = ((SIDE, 50 * MIB, 150 * MIB),)
+    assert verdict(**changes, others=held) == (Verdict.OTHER_POOL, Certainty.POSSIBLE)
+
+
 def test_blocks_that_wait_for_another_stream():
     # 2.5 GiB asked; 2.25 were not in use, and 1 GiB of what was in use waits.
     changes = {"request": 2 * GIB + GIB // 2, "allocated": 7 * GIB, "waiting": GIB}

@@ -70,3 +70,17 @@ def test_steps_are_explained_where_everything_is_asked_for():
     text = render_text(fakes.full(), SnapshotOptions(everything=True))
     assert "Steps\n  4 training steps (certain): ProfilerStep ranges\n" in text
     assert "Steps\n" not in render_text(fakes.full(), SnapshotOptions())
+
+
+def test_what_was_alive_is_told_by_training_step():
+    report = fakes.full()
+    device = dataclasses.replace(
+        report.devices[0],
+        moment=dataclasses.replace(report.devices[0].moment, step=3),
+        born_in={-1: 1 << 30, 0: 2 << 30, 1: 1 << 30, 2: 1 << 30, 3: 4 << 30},
+    )
+    text = render_text(dataclasses.replace(report, devices=(device,), shown=0), SnapshotOptions(width=200))
+    assert (
+        "Allocated 4.00 GiB in this step, 2.00 GiB in steps 1 to 2, 2.00 GiB in step 0, 1.00 GiB before step 0."
+        in text
+    )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Certainty, RuledOut
 from oomph.diagnose.rules.base import Match, Rule
 from oomph.evidence.model import Kind
 from oomph.units import format_bytes
+
+if TYPE_CHECKING:
+    from oomph.diagnose.snapshot.model import Inside
 
 _FRAMES = re.compile(r"cudagraph|CUDAGraph|cuda_graph|autotune|graph_capture|capture_begin")
 #: A pool below this share of what is allocated cannot be what filled the card.
@@ -41,6 +45,8 @@ class CudagraphPool(Rule):
             return None
         ledger = case.ledger
         pool, allocated = ledger.private_pool_bytes, ledger.allocated_bytes
+        if case.inside is not None and case.inside.failure is not None:
+            return self._by_snapshot(case.inside)
         frame = case.frame_matching(_FRAMES)
         if pool is not None and allocated:
             share = pool / allocated
@@ -65,4 +71,22 @@ class CudagraphPool(Rule):
             f"The compiled run fails in {frame.function} while graphs are recorded; this release's message does not "
             "print what their pools hold.",
             weight=0.65,
+        )
+
+    def _by_snapshot(self, inside: Inside) -> Match | RuledOut | None:
+        """What the pools keep from everything else is what they have reserved, in use or not."""
+        held, reserved = inside.private_reserved_bytes, inside.device.ledger.reserved_bytes
+        if not held or not reserved:
+            return None
+        share = held / reserved
+        says = (
+            f"private pools hold {format_bytes(held)} of the {format_bytes(reserved)} reserved ({share:.0%})"
+        )
+        if share < MIN_SHARE:
+            return RuledOut(self.cause, says)
+        return Match(
+            Certainty.LIKELY,
+            f"The memory snapshot shows that {says}, and nothing else can use them.",
+            weight=0.93,
+            numbers={"private_reserved_bytes": held},
         )

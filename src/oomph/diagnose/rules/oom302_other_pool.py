@@ -28,7 +28,7 @@ class OtherPool(Rule):
     )
     verify = "`oomph snapshot` of the next run shows little cached memory outside the request's own pool."
     wrong_advice = "empty_cache(): what was wholly free had been given back before the request failed."
-    actions = ("one-stream", "compile-without-graphs")
+    actions = ("one-stream", "compile-without-graphs", "expandable-segments")
 
     def check(self, case: Case) -> Match | None:
         inside = case.inside
@@ -38,8 +38,17 @@ class OtherPool(Rule):
         if str(failure.verdict) != "other pool or stream holds it":
             return None
         private = any(pool.pool != (0, 0) and pool.cached_bytes for pool in inside.device.pools)
-        streams = {pool.stream for pool in inside.device.pools if pool.cached_bytes}
-        first = "compile-without-graphs" if private and len(streams) < 2 else "one-stream"
+        several = any(
+            pool.stream != failure.stream and pool.cached_bytes
+            for pool in inside.device.pools
+            if pool.pool == (0, 0)
+        )
+        actions = [
+            *(("one-stream",) if several else ()),
+            *(("compile-without-graphs",) if private else ()),
+            # Between the large and the small pool of one stream, pages that are mapped can move, segments cannot.
+            *(("expandable-segments",) if not several and not private else ()),
+        ]
         return Match(
             failure.certainty,
             "The memory snapshot shows it: " + failure.says,
@@ -49,5 +58,5 @@ class OtherPool(Rule):
                 "cached_own_bytes": failure.cached_own_bytes,
                 "request_bytes": failure.request_bytes,
             },
-            actions=tuple(dict.fromkeys((first, *self.actions))) if private else (first,),
+            actions=tuple(actions),
         )

@@ -71,6 +71,18 @@ def phases_of(analysis: Analysis) -> Mapping[Phase, int]:
     return {_PHASES[number]: total for number, total in sorted(counts.items(), key=lambda one: -one[1])}
 
 
+def born_in(analysis: Analysis) -> Mapping[int, int]:
+    """Bytes alive at the moment by the training step in which they were allocated, ascending; -1 is before step 0
+    (or before the trace). Empty where no steps are known."""
+    if not analysis.steps.first_positions:
+        return {}
+    rows, sizes = analysis.alive, analysis.alive_bytes
+    steps = analysis.block_step[rows]
+    sums = np.zeros(int(steps.max(initial=-1)) + 2, np.int64)
+    np.add.at(sums, steps + 1, sizes)
+    return {step - 1: size for step, size in enumerate(sums.tolist()) if size}
+
+
 def pools_of(layout: Sequence[SegmentState]) -> tuple[PoolUse, ...]:
     """The allocator's free lists in a layout, largest reserved first."""
     found: dict[tuple[tuple[int, int], int, bool], list[int]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from oomph.diagnose.snapshot.alive import holders_of, phases_of, pools_of, shares_of
+from oomph.diagnose.snapshot.alive import born_in, holders_of, phases_of, pools_of, shares_of
 from oomph.diagnose.snapshot.analysis import Analysis
 from oomph.diagnose.snapshot.failure import failure_at
 from oomph.diagnose.snapshot.growth import growth_of
@@ -93,6 +93,7 @@ def _device(analysis: Analysis, capacity_bytes: int | None, asked: Sequence[str]
         holders=holders_of(analysis),
         pools=pools_of(analysis.layout),
         phases=phases_of(analysis),
+        born_in=born_in(analysis),
         steps=analysis.steps if len(timeline) else None,
         peak_allocated_bytes=max(_peak(analysis.allocated_bytes), bytes_in_use(analysis.layout)[0]),
         peak_reserved_bytes=max(analysis.start.reserved_bytes, _peak(analysis.reserved_bytes), reserved),

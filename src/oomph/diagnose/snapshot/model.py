@@ -272,7 +272,8 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """Everything said about one device. `notes` are what weakens it, a sentence each."""
+    """Everything said about one device. `phases` and `born_in` are bytes alive at the moment by the phase and by the
+    training step of their allocation (-1: before step 0). `notes` are what weakens it, a sentence each."""
 
     index: int
     events: int
@@ -281,9 +282,8 @@ class DeviceReport:
     shares: tuple[Share, ...]
     holders: tuple[Holder, ...]
     pools: tuple[PoolUse, ...]
-    phases: Mapping[Phase, int] = field(
-        default_factory=dict
-    )  # bytes alive at the moment, by phase of allocation
+    phases: Mapping[Phase, int] = field(default_factory=dict)
+    born_in: Mapping[int, int] = field(default_factory=dict)
     steps: Steps | None = None
     peak_allocated_bytes: int = 0
     peak_reserved_bytes: int = 0
@@ -331,6 +331,11 @@ class Inside:
     def failure(self) -> Failure | None:
         """The recorded failure, if it is this one."""
         return self.device.failure if self.exact else None
+
+    @property
+    def private_reserved_bytes(self) -> int:
+        """What private pools (CUDA graphs, MemPools) had reserved at the moment of the snapshot's report."""
+        return sum(pool.reserved_bytes for pool in self.device.pools if pool.pool != (0, 0))
 
     def bytes_of(self, *categories: Category) -> int:
         """Bytes of these categories that were alive at the moment of the snapshot's report."""

@@ -202,7 +202,8 @@ def _elsewhere(scene: Scene, missing: int) -> Answer:
         for key, hole, total in held[:3]
     )
     whole = next((key for key, hole, _ in held if hole >= scene.request), None)
-    enough = held and held[0][2] >= missing
+    # A few pieces here and there do not make a nearly full device anything else.
+    enough = held and held[0][2] >= missing and held[0][2] >= _MATTERS * scene.request
     says = (
         f"{format_bytes(sum(one[2] for one in held))} were free where this request could not use them: "
         f"{listed}. Its own pool ({list_name(scene.list)}) had {format_bytes(scene.own)} and the driver "

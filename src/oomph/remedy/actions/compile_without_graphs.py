@@ -20,10 +20,16 @@ class CompileWithoutGraphs(Action):
     code = "compile-without-graphs"
     title = "Compile without CUDA graphs"
 
+    def applies(self, case: Case) -> bool:
+        """Unless a snapshot shows that no private pool holds anything."""
+        return case.inside is None or case.inside.private_reserved_bytes > 0
+
     def step(self, case: Case, finding: Finding) -> Step:
         del finding
         pool = case.ledger.private_pool_bytes
         held = f"{format_bytes(pool)} are allocated in private pools of CUDA graphs. " if pool else ""
+        if case.inside is not None:
+            held = f"Private pools of CUDA graphs hold {format_bytes(case.inside.private_reserved_bytes)}. "
         text = (
             f"{held}Each captured graph owns a pool whose memory nothing else may use, and every new input "
             "shape is captured again. Modes reduce-overhead and max-autotune turn graphs on; the default "

@@ -21,6 +21,12 @@ class OneStream(Action):
     code = "one-stream"
     title = "Allocate on one stream"
 
+    def applies(self, case: Case) -> bool:
+        """Unless a snapshot shows that one stream holds all."""
+        if case.inside is None:
+            return True
+        return len({pool.stream for pool in case.inside.device.pools if pool.reserved_bytes}) > 1
+
     def step(self, case: Case, finding: Finding) -> Step:
         del case, finding
         text = (

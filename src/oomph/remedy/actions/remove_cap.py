@@ -19,9 +19,10 @@ class RemoveCap(Action):
     title = "Remove the limit that the job puts on its own memory"
 
     def applies(self, case: Case) -> bool:
-        """Where a limit is printed or set."""
+        """Where a limit is printed or set, or a snapshot shows that PyTorch stopped with much left on the device."""
         return (
-            case.ledger.limit_bytes is not None
+            _seen_inside(case)
+            or case.ledger.limit_bytes is not None
             or "allowed_bytes" in case.failure.numbers
             or "cap" in case.failure.detail
             or case.fact("memory_fraction") is not None
@@ -62,3 +63,8 @@ class RemoveCap(Action):
                 ("If it fails at the full size of the card", "explain that log"),
             ),
         )
+
+
+def _seen_inside(case: Case) -> bool:
+    failure = case.inside.failure if case.inside is not None else None
+    return failure is not None and str(failure.verdict) == "capped"

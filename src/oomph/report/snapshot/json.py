@@ -142,6 +142,7 @@ class _Writer:
             shares=[self._share(share) for share in device.shares],
             holders=[self._holder(holder) for holder in device.holders],
             phases={str(phase): size for phase, size in device.phases.items()},
+            born_in={str(step): size for step, size in device.born_in.items()},
             pools=[self._pool(pool) for pool in device.pools],
             steps=None if device.steps is None else self._steps(device.steps),
             retries=[self._retry(retry) for retry in device.retries],

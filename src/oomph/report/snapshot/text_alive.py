@@ -26,7 +26,7 @@ def alive_lines(
     """The table of categories, then the stacks that hold the most."""
     width = options.columns
     lines = aligned(share_rows(device.shares), width, "lrrrl")
-    lines += phase_lines(device, width)
+    lines += phase_lines(device, width) + born_lines(device, width)
     if not device.holders:
         return lines
     heads = ("size", "blocks", "category", "phase", "allocated at")
@@ -118,6 +118,24 @@ def phase_lines(device: DeviceReport, width: int) -> list[str]:
         for phase, size in sorted(known.items(), key=lambda item: -item[1])
     ]
     return wrap(f"Allocated {', '.join(told)}.", width, "  ")
+
+
+def born_lines(device: DeviceReport, width: int) -> list[str]:
+    """Bytes alive by the training step in which they were allocated: this one, the ones before it, the first, and
+    what is older; [] where all is of one."""
+    now = device.moment.step
+    if now is None:
+        return []
+    sums = {"in this step": 0, _before(now): 0, "in step 0": 0, "before step 0": 0}
+    for step, size in device.born_in.items():
+        name = "in this step" if step == now else "before step 0" if step < 0 else "in step 0"
+        sums[_before(now) if 0 < step < now else name] += size
+    known = [f"{format_bytes(size)} {name}" for name, size in sums.items() if size]
+    return wrap(f"Allocated {', '.join(known)}.", width, "  ") if len(known) > 1 else []
+
+
+def _before(step: int) -> str:
+    return "in step 1" if step <= 2 else f"in steps 1 to {step - 1:,}"
 
 
 def pool_lines(device: DeviceReport, width: int, *, everything: bool) -> list[str]:

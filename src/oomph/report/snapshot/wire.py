@@ -202,6 +202,10 @@ class Device(Strict):
     shares: list[Share]
     holders: list[Holder]
     phases: Annotated[dict[str, int], Meta(description="Bytes alive at the moment, by phase of allocation.")]
+    born_in: Annotated[
+        dict[str, int],
+        Meta(description="The same by training step, counted from 0 within the trace; -1: before step 0."),
+    ]
     pools: list[Pool]
     steps: Steps | None
     retries: list[Retry]
