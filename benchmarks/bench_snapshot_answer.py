@@ -47,7 +47,9 @@ _ANSWER = """
 import gc, json, resource, sys, time
 gc.disable()  # as the command does
 from oomph.api import snapshot_with_analyses
+from oomph.diagnose import engine
 from oomph.diagnose.snapshot import build, join
+from oomph.remedy import advise
 from oomph.evidence.snapshot import scan
 from oomph.report.snapshot.options import SnapshotOptions
 from oomph.report.snapshot.text import render_text

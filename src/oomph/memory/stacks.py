@@ -85,8 +85,12 @@ class Stacks:
     def numbers(self, lists: Sequence[Sequence[object] | None]) -> NDArray[np.int32]:
         """The number of each. New stacks get theirs in the order of their first list, but for very deep ones."""
         result = np.empty(len(lists), np.int32)
+        alone = False  # whether hardly any list so far stood for two events
         for begin in range(0, len(lists), _PART):
             part = lists[begin : begin + _PART]
+            if alone:
+                result[begin : begin + _PART] = self._numbers([each or () for each in part])
+                continue
             # PyTorch gives the events of one block one list, and reading may have joined more.
             _, chosen, group = np.unique(
                 _identities([part], len(part)), return_index=True, return_inverse=True
@@ -95,6 +99,7 @@ class Stacks:
             numbers = np.empty(len(chosen), np.int32)
             numbers[order] = self._numbers([part[place] or () for place in chosen[order].tolist()])
             result[begin : begin + _PART] = numbers[group.reshape(-1)]
+            alone = len(chosen) > 0.9 * len(part)
         return result
 
     def _numbers(self, lists: list[Sequence[object]]) -> NDArray[np.int32]:
