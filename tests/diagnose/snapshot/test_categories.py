@@ -12,6 +12,7 @@ import pytest
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.snapshot.analysis import Analysis
 from oomph.diagnose.snapshot.model import How
+from oomph.diagnose.snapshot.places import place_of
 from oomph.evidence.snapshot import read
 from oomph.memory.categories import CATEGORIES, Category
 from oomph.units import MIB
@@ -452,6 +453,16 @@ def test_an_optimizer_that_replaces_its_parameters(name: str):
         for position, expected in ((first, 0), (second, copies), (third, copies), (end, 0)):
             assert alive_bytes(analysis, position, Category.PARAMETERS) == size + expected
             assert alive_bytes(analysis, position, Category.OPTIMIZER_STATE) == 2 * size
+        # The script's last statement of a step is `p.data = p.data - old_lr * group["weight_decay"] * p.data`, its
+        # line 64; lines 51 and 56 keep new_m and new_v.
+        for position in (second, third, end):
+            lines = {category: set[int]() for category in (Category.PARAMETERS, Category.OPTIMIZER_STATE)}
+            for row in analysis.lifetimes.alive_at(position):
+                category = CATEGORIES[analysis.block_category[row]]
+                place = place_of(analysis.frames(int(analysis.block_stack[row])))
+                if category in lines and place is not None and place.file.endswith("/optimizer.py"):
+                    lines[category].add(place.line)
+            assert lines == {Category.PARAMETERS: {64}, Category.OPTIMIZER_STATE: {51, 56}}
 
 
 def test_adapters_of_a_fine_tuned_model():

@@ -29,6 +29,7 @@ functions make an answer possible, never likely.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ from oomph.diagnose.snapshot.categories_columns import Columns
 from oomph.diagnose.snapshot.categories_forward import SOON, Forward
 from oomph.diagnose.snapshot.categories_left import by_earlier_ones, by_size_in_backward, workspaces_by_size
 from oomph.diagnose.snapshot.categories_replaced import follow_parameters
+from oomph.diagnose.snapshot.categories_replaced_unknown import replaced_unknown
 from oomph.diagnose.snapshot.categories_runs import BREAK, Runs
 from oomph.diagnose.snapshot.labels import LabelColumns, Labels
 from oomph.diagnose.snapshot.labels_events import NUMBER
@@ -108,7 +110,8 @@ class _Rules:
         self._short_phases()
         before_the_trace(self._lives, self._stack, self._label, self._runs, self._columns)
         follow_parameters(self._lives, self._runs, self._columns)
-        copies_of_parameters(self._lives, self._label.cast, self._runs, self._columns)
+        replaced_unknown(self._lives, self._stack, self._runs, self._columns)
+        copies_of_parameters(self._lives, self._label.cast, self._requests_lived, self._runs, self._columns)
         by_earlier_ones(self._undecided_in_cut, self._lives, self._stack, self._columns)
         in_backward = self._undecided_in_cut & (self._runs.phase_at_birth == _BACKWARD)
         sizes = self._sizes(Category.GRADIENTS, Category.PARAMETERS)
@@ -198,7 +201,7 @@ class _Rules:
         columns.set(maybe, Category.GRADIENTS, How.LIFETIME, Certainty.POSSIBLE)
         columns.set(mine & ~fits & ~maybe, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
 
-    @property
+    @cached_property
     def _requests_lived(self) -> Ints:
         """How many requests came while each block was there."""
         return np.searchsorted(self._lives.born, self._lives.freed) - np.arange(len(self._lives))
@@ -233,6 +236,7 @@ class _Rules:
         gone = (runs.freed == runs.born) | (
             (runs.freed < runs.next(_FORWARD, _BACKWARD, BREAK)[runs.born])
             & (self._phase_when_freed() == _OPTIMIZER)
+            & (self._steps_lived == 0)
         )
         columns.set(mine & (gone | label.passing), Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
         survives = mine & ~gone & ~label.passing

@@ -30,6 +30,8 @@ _FORWARD, _BACKWARD, _OPTIMIZER, _LOAD = (
 )
 #: States of a parameter's size that an optimizer may keep: Adam's two; of more the sizes say nothing.
 _MOST_STATES = 2
+#: More blocks than the last parameter's states, which a loop's variables hold a little longer.
+_AT_ONCE = 4
 
 
 def before_the_trace(
@@ -56,6 +58,8 @@ def _by_frames(mine: Mask, label: LabelColumns, runs: Runs, columns: Columns) ->
     mine = mine & columns.open
     state = mine & (label.phase == _OPTIMIZER) & ~label.passing
     columns.set(state, Category.OPTIMIZER_STATE, How.FRAMES, Certainty.LIKELY)
+    # An optimizer of the user's own may also have replaced the parameter.
+    columns.weaken(state & ~label.optimizer_code)
     columns.set(mine & (label.phase == _BACKWARD), Category.GRADIENTS, How.FRAMES)
     loaded = mine & (label.phase == _LOAD) & (label.certainty <= _LIKELY)
     columns.set(loaded, Category.PARAMETERS, How.FRAMES)
@@ -85,13 +89,17 @@ def _by_free(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None
     for run in np.unique(kept[0]).tolist():
         sizes = kept[1][kept[0] == run]
         replaced = mine & columns.open & (freed_run == run) & np.isin(lives.requested_bytes, sizes)
-        columns.set(replaced, Category.OPTIMIZER_STATE, How.LIFETIME, Certainty.POSSIBLE)
+        # Behind the step's last request zero_grad drops the gradients, all at once.
+        behind = replaced & runs.ends_at(lives.freed)
+        if int(behind.sum()) >= _AT_ONCE:
+            columns.set(behind, Category.GRADIENTS, How.LIFETIME, Certainty.POSSIBLE)
+        columns.set(replaced & columns.open, Category.OPTIMIZER_STATE, How.LIFETIME, Certainty.POSSIBLE)
 
 
 def _by_size(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None:
     """One parameter for each gradient of a size; where more blocks stay, states. Which of several blocks of one size
     is the parameter is not recorded: only the sums are told."""
-    gradients = _one_backward(lives, runs, columns)
+    gradients = one_backward(lives, runs, columns)
     ends = lives.freed >= lives.events
     parameters = lives.requested_bytes[columns.is_(Category.PARAMETERS) & ends]
     states = lives.requested_bytes[columns.is_(Category.OPTIMIZER_STATE) & ends]
@@ -129,7 +137,7 @@ def _by_states(rows: NDArray[np.intp], states: NDArray[np.int64], lives: Lifetim
             columns.set(there[parameters:], Category.GRADIENTS, How.SIZE, Certainty.POSSIBLE)
 
 
-def _one_backward(lives: Lifetimes, runs: Runs, columns: Columns) -> NDArray[np.int64]:
+def one_backward(lives: Lifetimes, runs: Runs, columns: Columns) -> NDArray[np.int64]:
     """Bytes of the gradients that one step makes: of the step that makes most. Those that are only possible ones, by
     being freed last, may be what the last operators used."""
     made = columns.is_(Category.GRADIENTS) & (runs.born >= 0) & (runs.freed > runs.born)

@@ -23,9 +23,11 @@ Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
-def copies_of_parameters(lives: Lifetimes, cast: Mask, runs: Runs, columns: Columns) -> None:
-    """Makes the copies of parameters among the blocks that autocast made (`cast`) and that last parameters too."""
-    lived = np.searchsorted(lives.born, lives.freed) - np.arange(len(lives))
+def copies_of_parameters(lives: Lifetimes, cast: Mask, lived: Ints, runs: Runs, columns: Columns) -> None:
+    """Makes the copies of parameters among the lasting blocks that autocast made (`cast`) parameters too. `lived`: how
+    many requests came while each block was there."""
+    if not cast.any():
+        return
     casts = cast & (lives.born >= 0)
     lasts = columns.is_(Category.ACTIVATIONS) | (lived > SOON)
     # Those of the last layers live as short as what inference drops at once; they go with the others.

@@ -67,12 +67,20 @@ class Runs:
 
     def _freed_behind(self, lives: Lifetimes, changes: NDArray[np.bool_]) -> NDArray[np.bool_]:
         behind = np.zeros(len(lives), bool)
+        self._last = np.append(np.flatnonzero(changes)[1:] - 1, len(changes) - 1)
         if self.count:
-            last = np.append(np.flatnonzero(changes)[1:] - 1, len(changes) - 1)
             index = np.searchsorted(self._places, lives.freed, side="left") - 1
             rows = np.flatnonzero(self._inside & (lives.freed < lives.events))
-            behind[rows] = index[rows] == last[self.born[rows]]
+            behind[rows] = index[rows] == self._last[self.born[rows]]
         return behind
+
+    def ends_at(self, positions: Ints) -> NDArray[np.bool_]:
+        """Which of these positions lie behind the last request of a run and before the next run."""
+        if not self.count:
+            return np.zeros(len(positions), bool)
+        index = np.searchsorted(self._places, positions, side="left") - 1
+        ends: NDArray[np.bool_] = (index >= 0) & (index == self._last[self._run[np.maximum(index, 0)]])
+        return ends
 
     def next(self, *phases: np.int8) -> Ints:
         """For each run (and for -1, as the last entry) the number of the next later one of these phases; `count`
