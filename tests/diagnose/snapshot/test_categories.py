@@ -341,8 +341,11 @@ def test_blocks_from_before_the_trace():
     parameters = [recorder.before(4 * MIB), recorder.before(6 * MIB)]
     states = [recorder.before(4 * MIB) for _ in range(2)]
     odd = recorder.before(5 * MIB)
-    activation = recorder.before(2 * MIB)
+    at_work, activation = recorder.before(2 * MIB), recorder.before(2 * MIB)
     recorder.temporary(MIB, BACKWARD)  # the trace begins in the middle of a backward
+    recorder.free(at_work)
+    for _ in range(20):
+        recorder.temporary(MIB, BACKWARD)
     recorder.free(activation)
     gradients = [recorder.alloc(4 * MIB, ACCUMULATE), recorder.alloc(6 * MIB, ACCUMULATE)]
     recorder.temporary(MIB, SCRATCH)
@@ -350,6 +353,11 @@ def test_blocks_from_before_the_trace():
     analysis = recorder.analysis()
     assert told(analysis, shown) == ("parameters", "frames", "likely")
     assert told(analysis, activation) == ("activations", "lifetime", "likely")
+    assert told(analysis, at_work) == (
+        "activations",
+        "lifetime",
+        "possible",
+    )  # or what the first operator used
     assert told(analysis, odd)[0] == "unknown"
     # One gradient of 6 MiB and one block of that size: its parameter. Three blocks of 4 MiB: which is which is open.
     assert told(analysis, parameters[1]) == ("parameters", "size", "likely")

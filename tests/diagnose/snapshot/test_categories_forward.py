@@ -116,6 +116,20 @@ def test_copies_of_weights_that_autocast_keeps():
     assert {told(analysis, one) for one in arguments} == {("activations", "lifetime", "likely")}
 
 
+def test_each_pass_has_its_copies():
+    """Three passes in a row: each casts the one weight once, and its region ends with it."""
+    recorder = Recorder()
+    recorder.alloc(8 * MIB, LOAD)
+    copies = []
+    for _ in range(3):
+        copies.append(recorder.alloc(4 * MIB, CAST))
+        for _ in range(70):
+            recorder.temporary(MIB, FORWARD)
+        recorder.free(copies[-1])
+    analysis = recorder.analysis()
+    assert {told(analysis, one) for one in copies} == {("parameters", "size", "likely")}
+
+
 def test_more_copies_than_weights_leave_open_which_are_which():
     recorder = Recorder()
     recorder.alloc(8 * MIB, LOAD)

@@ -30,6 +30,8 @@ _FORWARD, _BACKWARD, _OPTIMIZER, _LOAD = (
 )
 #: States of a parameter's size that an optimizer may keep: Adam's two; of more the sizes say nothing.
 _MOST_STATES = 2
+#: The operators of a backward hold their own blocks for a few requests.
+_JUST = 16
 #: More blocks than the last parameter's states, which a loop's variables hold a little longer.
 _AT_ONCE = 4
 
@@ -79,6 +81,9 @@ def _by_free(mine: Mask, lives: Lifetimes, runs: Runs, columns: Columns) -> None
         surely = Certainty.LIKELY if runs.phase[0] == _BACKWARD else Certainty.POSSIBLE
         of_first = mine & (freed_run == backwards[0])
         columns.set(of_first, Category.ACTIVATIONS, How.LIFETIME, surely)
+        # What an operator was at work on when the trace began is gone soon.
+        requests = lives.born[lives.born >= 0]
+        columns.weaken(of_first & (lives.freed < requests[min(_JUST, len(requests) - 1)]))
     gradients = np.unique(lives.requested_bytes[columns.is_(Category.GRADIENTS)])
     early = mine & columns.open & (freed_run <= 0) & (freed_in != _BACKWARD) & (freed_in != _OPTIMIZER)
     cleared = early & np.isin(lives.requested_bytes, gradients)

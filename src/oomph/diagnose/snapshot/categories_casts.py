@@ -35,7 +35,8 @@ def copies_of_parameters(lives: Lifetimes, cast: Mask, lived: Ints, runs: Runs, 
     copies = casts & (lasts | (runs.behind & kept))
     if not copies.any():
         return
-    sources = (lives.born < 0) | columns.is_(Category.PARAMETERS)
+    stays = (lives.born < 0) & (lives.freed >= lives.events)
+    sources = stays | columns.is_(Category.PARAMETERS)
     sizes = np.unique(lives.requested_bytes[copies])
     for size in sizes[np.isin(2 * sizes, np.unique(lives.requested_bytes[sources]))].tolist():
         mine = np.flatnonzero(copies & (lives.requested_bytes == size))
@@ -47,16 +48,19 @@ def _of_size(
     mine: NDArray[np.intp], sources: NDArray[np.intp], lives: Lifetimes, runs: Runs, columns: Columns
 ) -> None:
     """Copies of one size (`mine`, in the order of birth), and the blocks that they can be copies of."""
-    born, freed = np.sort(lives.born[sources]), np.sort(lives.freed[sources])
-    _, first, index, count = np.unique(
-        runs.born[mine], return_index=True, return_inverse=True, return_counts=True
-    )
-    # How many could have been cast: those alive when the first copy of the run was made.
-    begins = lives.born[mine[first]]
-    there = np.searchsorted(born, begins, "right") - np.searchsorted(freed, begins, "right")
-    number = np.arange(len(mine)) - first[index]
-    chosen = number < there[index]
-    surely = (count <= there)[index]
+    begins = lives.born[mine]
+    there = _alive(lives.born[sources], lives.freed[sources], begins)
+    copies = _alive(begins, lives.freed[mine], begins)
+    run, index = np.unique(runs.born[mine], return_inverse=True)
+    too_many = np.zeros(len(run), bool)
+    np.logical_or.at(too_many, index, copies > there)
+    chosen, surely = copies <= there, ~too_many[index]
     columns.set(mine[chosen & surely], Category.PARAMETERS, How.SIZE, Certainty.LIKELY)
     columns.set(mine[chosen & ~surely], Category.PARAMETERS, How.SIZE, Certainty.POSSIBLE)
     columns.certainty[mine[~chosen]] = tuple(Certainty).index(Certainty.POSSIBLE)
+
+
+def _alive(born: Ints, freed: Ints, moments: Ints) -> Ints:
+    """How many of these blocks are there just after each moment."""
+    begun = np.searchsorted(np.sort(born), moments, "right")
+    return (begun - np.searchsorted(np.sort(freed), moments, "right")).astype(np.int64)

@@ -100,7 +100,9 @@ class Forward:
         late = mine & (self._lived > SOON) & ~self._label.no_grad
         columns.weaken(late)
         place = np.searchsorted(self._lives.born, self._lives.freed)
-        freed, counts = np.unique(place[late & graph], return_counts=True)
+        # Of a forward that began before the trace, most of the graph is older than the trace.
+        goes = (late & graph) | ((self._lives.born < 0) & (self._lives.freed < self._lives.events))
+        freed, counts = np.unique(place[goes], return_counts=True)
         held = late | (mine & np.isin(place, freed[counts >= _AT_ONCE]))
         columns.set(held & graph, Category.ACTIVATIONS, How.LIFETIME, Certainty.POSSIBLE)
 
