@@ -121,3 +121,22 @@ def test_without_events_the_end_is_all_there_is():
     assert sum(share.bytes for share in device.shares) == 8 * MIB
     assert device.growth is None
     assert any("no events" in note for note in device.notes)
+
+
+def test_the_peak_is_the_same_whatever_moment_is_asked_for():
+    """19.5 MiB out of a hole of 20 MiB: a rest of less than 1 MiB is not split off (CUDACachingAllocator.cpp,
+    should_split), and counts as allocated."""
+    size = 39 * MIB // 2
+    events = [
+        event("alloc", BASE, size, time_us=1),
+        event("free_requested", BASE, size, time_us=2),
+        event("free_completed", BASE, size, time_us=2),
+        event("alloc", BASE, 2 * MIB, time_us=3),
+    ]
+    blocks = [block(BASE, 2 * MIB, "active_allocated"), block(BASE + 2 * MIB, 18 * MIB, "inactive")]
+    whole = segment(BASE, blocks, segment_type="large")
+    read_one = read(snapshot([whole], [events], allocator_settings=SETTINGS))
+    peaks = {
+        report_of(read_one, at=at).devices[0].peak_allocated_bytes for at in (None, "0", "1", "start", "end")
+    }
+    assert peaks == {20 * MIB}

@@ -95,7 +95,7 @@ def _device(analysis: Analysis, capacity_bytes: int | None, asked: Sequence[str]
         phases=phases_of(analysis),
         born_in=born_in(analysis),
         steps=analysis.steps if len(timeline) else None,
-        peak_allocated_bytes=max(_peak(analysis.allocated_bytes), bytes_in_use(analysis.layout)[0]),
+        peak_allocated_bytes=analysis.peak_allocated_bytes,
         peak_reserved_bytes=max(analysis.start.reserved_bytes, _peak(analysis.reserved_bytes), reserved),
         failure=failure,
         failures=len(timeline.positions(Kind.OOM)),

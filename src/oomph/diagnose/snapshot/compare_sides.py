@@ -89,7 +89,7 @@ def side_of(one: Named) -> Side:
         events=len(analysis.timeline),
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        peak_allocated_bytes=max(int(analysis.allocated_bytes.max()), allocated) if has_events else allocated,
+        peak_allocated_bytes=max(analysis.peak_allocated_bytes, allocated),
         peak_reserved_bytes=max(int(analysis.reserved_bytes.max()), reserved) if has_events else reserved,
         blocks=len(analysis.alive),
         rank=one.rank,
