@@ -337,3 +337,19 @@ def test_a_trace_without_requests():
     steps = recorder.analysis().steps
     assert (steps.count, steps.first_positions) == (0, ())
     assert phases(recorder) == ["u", "u"]
+
+
+def test_a_first_forward_that_nothing_tells_was_begun():
+    """The stacks of forward say nothing, as with C++ frames alone: the step is whole. One begun in backward is not."""
+    for forward, count in ((4, 1), (0, 0)):
+        recorder = Recorder(stacks=False)
+        for _ in range(forward):
+            recorder.alloc(MIB)
+        recorder.annotate("backward", "START")
+        for _ in range(8):
+            recorder.temporary(MIB, BACKWARD)
+        recorder.annotate("backward", "END")
+        recorder.annotate("Optimizer.step#SGD.step", "START")
+        recorder.temporary(MIB, SCRATCH)
+        recorder.annotate("Optimizer.step#SGD.step", "END")
+        assert recorder.analysis().steps.count == count

@@ -45,6 +45,8 @@ _FORWARD, _BACKWARD, _OPTIMIZER = (
 _TRAINING = np.array((_FORWARD, _BACKWARD, _OPTIMIZER), np.int8)
 #: Turns between passes that drop gradients drop about the same, and at least ten times what others drop.
 _ALIKE, _NOTHING = 0.5, 0.05
+#: Requests before the first one of a known phase that are a forward, as a part of the step's others.
+_LEAD = 0.1
 _OTHER = np.array(
     [NUMBER[one] for one in (Phase.INIT, Phase.LOAD, Phase.EVAL, Phase.GENERATE, Phase.SAVE)], np.int8
 )
@@ -134,7 +136,11 @@ class _Requests:
         sizes = np.diff(np.searchsorted(self.training, bounds))
         ended = np.searchsorted(ends, bounds[1:], side="left") > np.searchsorted(ends, begins, side="left")
         begun = np.ones(len(begins), bool)
-        begun[0] = self.phase[self.training[0]] in (_FORWARD, NUMBER[Phase.UNKNOWN])
+        # A forward whose stacks say nothing leads the first step, if it is more than a batch on its way.
+        leads = int((self.phase[begins[0] : self.training[0]] == NUMBER[Phase.UNKNOWN]).sum())
+        begun[0] = (
+            self.phase[self.training[0]] in (_FORWARD, NUMBER[Phase.UNKNOWN]) or leads >= sizes[0] * _LEAD
+        )
         whole = ended & begun
         if not whole.any():
             both = [
