@@ -77,10 +77,10 @@ def test_what_was_alive_is_told_by_training_step():
     device = dataclasses.replace(
         report.devices[0],
         moment=dataclasses.replace(report.devices[0].moment, step=3),
-        born_in={-1: 1 << 30, 0: 2 << 30, 1: 1 << 30, 2: 1 << 30, 3: 4 << 30},
+        born_in={-1: 3 << 30, 0: 2 << 30, 1: 1 << 30, 2: 1 << 30, 3: 4 << 30},
     )
     text = render_text(dataclasses.replace(report, devices=(device,), shown=0), SnapshotOptions(width=200))
     assert (
-        "Allocated 4.00 GiB in this step, 2.00 GiB in steps 1 to 2, 2.00 GiB in step 0, 1.00 GiB before step 0."
+        "By training step: 4.00 GiB in this one, 2.00 GiB in steps 1 to 2, 2.00 GiB in step 0, 3.00 GiB before step 0."
         in " ".join(text.split())
     )

@@ -126,12 +126,12 @@ def born_lines(device: DeviceReport, width: int) -> list[str]:
     now = device.moment.step
     if now is None:
         return []
-    sums = {"in this step": 0, _before(now): 0, "in step 0": 0, "before step 0": 0}
+    sums = {"in this one": 0, _before(now): 0, "in step 0": 0, "before step 0": 0}
     for step, size in device.born_in.items():
-        name = "in this step" if step == now else "before step 0" if step < 0 else "in step 0"
+        name = "in this one" if step == now else "before step 0" if step < 0 else "in step 0"
         sums[_before(now) if 0 < step < now else name] += size
     known = [f"{format_bytes(size)} {name}" for name, size in sums.items() if size]
-    return wrap(f"Allocated {', '.join(known)}.", width, "  ") if len(known) > 1 else []
+    return wrap(f"By training step: {', '.join(known)}.", width, "  ") if len(known) > 1 else []
 
 
 def _before(step: int) -> str:
