@@ -163,8 +163,8 @@ class Recorder:
             }
         )
 
-    def analysis(self) -> Analysis:
-        """What oomph makes of it."""
+    def content(self) -> dict[str, Any]:
+        """As PyTorch writes it."""
         blocks, here = [], BASE
         for address, (size, frames) in sorted(self._alive.items()):
             if address > here:
@@ -176,8 +176,11 @@ class Recorder:
         end = self._next + 2 * MIB
         blocks.append(block(here, end - here, "inactive"))
         whole = segment(blocks=blocks, segment_type="large")
-        content = snapshot([whole], [self.events], external_annotations=self.annotations)
-        return Analysis(from_bytes(pickle.dumps(content), "recorded.pickle"), 0)
+        return snapshot([whole], [self.events], external_annotations=self.annotations)
+
+    def analysis(self) -> Analysis:
+        """What oomph makes of it."""
+        return Analysis(from_bytes(pickle.dumps(self.content()), "recorded.pickle"), 0)
 
 
 def told(analysis: Analysis, address: int) -> tuple[str, str, str]:

@@ -54,11 +54,13 @@ class Activations(Rule):
         share = held / max(1, failure.allocated_bytes)
         if share < SNAPSHOT_SHARE:
             return None
+        sure = inside.surely(Category.ACTIVATIONS, Category.TEMPORARIES) / max(1, failure.allocated_bytes)
+        likely = sure >= SNAPSHOT_SHARE
         return Match(
-            Certainty.LIKELY,
+            Certainty.LIKELY if likely else Certainty.POSSIBLE,
             f"The memory snapshot shows that {format_bytes(held)} of the {format_bytes(failure.allocated_bytes)} "
-            f"allocated ({share:.0%}) were activations and temporaries, which grow with the micro-batch and the "
-            "sequence.",
+            f"allocated ({share:.0%}) {'were' if likely else 'may have been'} activations and temporaries, which "
+            "grow with the micro-batch and the sequence.",
             weight=0.3 + 0.4 * share,
             numbers={"activation_bytes": held, **({"request_bytes": request} if request else {})},
         )

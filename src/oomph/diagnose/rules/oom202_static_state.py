@@ -21,6 +21,7 @@ _FSDP_UNIT = re.compile(
 STATIC_SHARE = 0.85
 #: Below this, with all that nothing tells counted in, they are not what is too big.
 SMALL_SHARE = 0.5
+_STATIC = (Category.PARAMETERS, Category.GRADIENTS, Category.OPTIMIZER_STATE)
 _SHARDED = ("fsdp", "fsdp2", "deepspeed", "megatron", "tensor_parallel")
 
 
@@ -93,8 +94,11 @@ class StaticState(Rule):
             )
         }
         held = sum(parts.values())
-        unknown = case.inside.bytes_of(Category.UNKNOWN)
-        if held + unknown < SMALL_SHARE * failure.available_bytes:
+        # What is unknown, or only possibly something else, may be weights.
+        rest = failure.allocated_bytes - case.inside.surely(
+            *(one for one in Category if one not in (*_STATIC, Category.UNKNOWN))
+        )
+        if rest < SMALL_SHARE * failure.available_bytes:
             return RuledOut(
                 self.cause,
                 f"weights, gradients and optimizer state were {format_bytes(held)} of the "
@@ -103,12 +107,13 @@ class StaticState(Rule):
         if held < STATIC_SHARE * failure.available_bytes:
             return None
         listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
+        likely = case.inside.surely(*_STATIC) >= STATIC_SHARE * failure.available_bytes
         return Match(
-            Certainty.LIKELY,
+            Certainty.LIKELY if likely else Certainty.POSSIBLE,
             (
                 f"The memory snapshot shows that {format_bytes(held)} of the "
-                f"{format_bytes(failure.available_bytes)} that PyTorch could have had do not depend on the batch "
-                f"({listed})."
+                f"{format_bytes(failure.available_bytes)} that PyTorch could have had "
+                f"{'do' if likely else 'may'} not depend on the batch ({listed})."
             ),
             weight=0.9,
             numbers={"static_bytes": held, "available_bytes": failure.available_bytes},

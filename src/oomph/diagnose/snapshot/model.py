@@ -340,3 +340,11 @@ class Inside:
     def bytes_of(self, *categories: Category) -> int:
         """Bytes of these categories that were alive at the moment of the snapshot's report."""
         return sum(share.bytes for share in self.device.shares if share.category in categories)
+
+    def surely(self, *categories: Category) -> int:
+        """The same without shares whose category is only possible."""
+        return sum(
+            share.bytes
+            for share in self.device.shares
+            if share.category in categories and share.certainty is not Certainty.POSSIBLE
+        )
