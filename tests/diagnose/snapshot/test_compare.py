@@ -72,6 +72,20 @@ def test_shrunk_is_grown_the_other_way():
     assert changes(two(AFTER, BEFORE))[2] == (Change.SHRUNK, A, 70 * MIB, 40 * MIB, 2, 1)
 
 
+def test_a_stack_that_became_something_else_is_two_rows():
+    """Autocast turns on: what `linear` made were activations, and are mostly copies of weights now."""
+    result = two([(40 * MIB, HIDDEN, A)], [(100 * MIB, HIDDEN, P), (30 * MIB, HIDDEN, A)])
+    assert changes(result) == [
+        (Change.NEW, P, 0, 100 * MIB, 0, 1),
+        (Change.SHRUNK, A, 40 * MIB, 30 * MIB, 1, 1),
+    ]
+
+
+def test_a_few_bytes_of_another_category_do_not_split_a_stack():
+    result = two([(40 * MIB, HIDDEN, A)], [(100 * MIB, HIDDEN, A), (30 * MIB, HIDDEN, T)])
+    assert changes(result) == [(Change.GROWN, A, 40 * MIB, 130 * MIB, 1, 2)]
+
+
 def test_categories_and_sides():
     result = two(BEFORE, AFTER, free=30 * MIB)
     assert [(row.category, row.bytes, row.difference_bytes) for row in result.categories] == [

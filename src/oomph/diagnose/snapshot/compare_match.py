@@ -38,11 +38,11 @@ Lines = dict[str, dict[str, set[int]]]
 
 @dataclass
 class Held:
-    """What was alive of one stack (innermost frame first): bytes by category, and blocks."""
+    """What was alive of one stack (innermost frame first): bytes and blocks by category."""
 
     frames: tuple[Frame, ...]
-    blocks: int = 0
     bytes: Counter[Category] = field(default_factory=Counter)
+    blocks: Counter[Category] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
@@ -85,7 +85,7 @@ def held(analysis: Analysis) -> list[Held]:
         for category, size, count in zip(CATEGORIES, totals[index], blocks[index], strict=True):
             if count:
                 entry = found.setdefault(frames or category, Held(frames))
-                entry.blocks += count
+                entry.blocks[category] += count
                 entry.bytes[category] += size
     return list(found.values())
 
@@ -99,8 +99,8 @@ def match(a: Content, b: Content) -> list[StackRow]:
         rows += more
         more, left_a, left_b = _pair(left_a, left_b, lambda one: _inwards(one.frames, edited), Matching.PLACE)
         rows += more
-    rows += [_row([one], [], Matching.STACK) for one in left_a]
-    rows += [_row([], [one], Matching.STACK) for one in left_b]
+    rows += [row for one in left_a for row in _rows([one], [], Matching.STACK)]
+    rows += [row for one in left_b for row in _rows([], [one], Matching.STACK)]
     return sorted(
         (row for row in rows if row.difference_bytes),
         key=lambda row: (-abs(row.difference_bytes), row.change, _order(row.frames)),
@@ -113,7 +113,7 @@ def _pair(
     """Rows of those that have a key on both sides, and the rest of each side."""
     of_a, of_b = _by_key(a, key), _by_key(b, key)
     both = [each for each in of_a if each in of_b and each is not None]
-    rows = [_row(of_a[each], of_b[each], matching) for each in both]
+    rows = [row for each in both for row in _rows(of_a[each], of_b[each], matching)]
     taken = {id(one) for each in both for one in (*of_a[each], *of_b[each])}
     return rows, [one for one in a if id(one) not in taken], [one for one in b if id(one) not in taken]
 
@@ -129,21 +129,39 @@ def _by_key(entries: Iterable[Held], key: Callable[[Held], Hashable | None]) -> 
     return found
 
 
-def _row(a: list[Held], b: list[Held], matching: Matching) -> StackRow:
-    a_bytes, b_bytes = sum(one.total for one in a), sum(one.total for one in b)
-    frames = max(b or a, key=lambda one: one.total).frames
+def _rows(a: list[Held], b: list[Held], matching: Matching) -> list[StackRow]:
+    """One row; where the stack is mostly one thing on one side and another on the other, a row for each of them."""
+    main_a, main_b = _main(a), _main(b)
+    if main_a is None or main_b is None or main_a is main_b:
+        return [_row(a, b, matching, None)]
+    categories = {category for one in (*a, *b) for category in one.bytes}
+    return [_row(a, b, matching, category) for category in CATEGORIES if category in categories]
+
+
+def _main(entries: list[Held]) -> Category | None:
+    """The category of most bytes."""
     categories: Counter[Category] = Counter()
-    for one in (*a, *b):
+    for one in entries:
         categories.update(one.bytes)
+    return max(categories, key=lambda each: categories[each], default=None)
+
+
+def _row(a: list[Held], b: list[Held], matching: Matching, of: Category | None) -> StackRow:
+    """What the two sides hold; with `of`, of that category alone."""
+    a_bytes, b_bytes = (sum(one.total if of is None else one.bytes[of] for one in side) for side in (a, b))
+    a_blocks, b_blocks = (
+        sum(one.blocks.total() if of is None else one.blocks[of] for one in side) for side in (a, b)
+    )
+    frames = max(b or a, key=lambda one: one.total).frames
     return StackRow(
         change=_change(a_bytes, b_bytes),
         frames=frames,
         place=place_of(frames),
-        category=max(categories, key=lambda each: categories[each], default=Category.UNKNOWN),
+        category=of or _main([*a, *b]) or Category.UNKNOWN,
         a_bytes=a_bytes,
         b_bytes=b_bytes,
-        a_blocks=sum(one.blocks for one in a),
-        b_blocks=sum(one.blocks for one in b),
+        a_blocks=a_blocks,
+        b_blocks=b_blocks,
         matching=matching,
     )
 
