@@ -96,6 +96,14 @@ class TestMoment:
             "in training step 4 (from 0; not finished)."
         )
 
+    def test_steps_that_are_only_possible(self):
+        """Requests that repeat may be those of a training step or of a loop of inference."""
+        steps = fakes.device().steps
+        assert steps is not None
+        steps = dataclasses.replace(steps, certainty=Certainty.POSSIBLE)
+        words = moment_words(fakes.device(steps=steps))
+        assert words.endswith("possibly in training step 3 (of 4, from 0).")
+
     def test_what_was_not_recorded_is_left_out(self):
         moment = Moment("asked for", -1, 8000)
         words = moment_words(fakes.device(moment=moment, steps=None))

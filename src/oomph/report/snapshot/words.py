@@ -143,7 +143,8 @@ def moment_words(device: DeviceReport) -> str:
     steps = device.steps
     if moment.step is not None and steps is not None and steps.count:
         of = f"of {steps.count:,}, from 0" if moment.step < steps.count else "from 0; not finished"
-        told.append(f"in training step {moment.step:,} ({of})")
+        maybe = "possibly " if steps.certainty is Certainty.POSSIBLE else ""
+        told.append(f"{maybe}in training step {moment.step:,} ({of})")
     start = "It was" if moment.kind == "oom" else f"Shown is the moment {moment_title(moment)}:"
     if moment.kind == "asked for":
         start = "Shown is the moment that was asked for:"
