@@ -148,3 +148,10 @@ def test_what_is_alive_is_what_a_walk_over_the_events_finds(moves: list[int]):
         assert {int(address - BASE) // (2 * MIB) for address in there} == places
     changes = found.allocated_changes()
     assert np.cumsum(changes).tolist() == [len(places) * 2 * MIB for places in expected]
+
+
+def test_pools_that_no_segment_has():
+    # Of the events that a snapshot without segments holds, one names a pool.
+    events = [event("alloc", BASE, MIB, pool_id=(3, 1)), event("alloc", BASE + MIB, MIB)]
+    found = lives([], events)
+    assert [found.pools[number] for number in found.pool.tolist()] == [(3, 1), (0, 0)]

@@ -196,6 +196,8 @@ class _Builder:
         begins = np.array([one[0] for one in private], np.int64)
         ends = np.array([one[1] for one in private], np.int64)
         numbers = np.array([one[2] for one in private], np.int32)
+        if not private:  # nothing is held at either end
+            return np.full(len(address), index[DEFAULT_POOL], np.int32)
         place = np.searchsorted(begins, address, side="right") - 1
         inside = (place >= 0) & (address < ends[place])
         return np.where(inside, numbers[place], np.int32(index[DEFAULT_POOL])).astype(np.int32)

@@ -140,3 +140,37 @@ def test_the_peak_is_the_same_whatever_moment_is_asked_for():
         report_of(read_one, at=at).devices[0].peak_allocated_bytes for at in (None, "0", "1", "start", "end")
     }
     assert peaks == {20 * MIB}
+
+
+def test_the_first_of_failures_between_which_nothing_was_allocated():
+    alone = [oom(0), oom(1), oom(2)]
+    assert moment(None, alone, in_use=0) == ("oom", 0)
+    assert moment(None, [oom(0), alloc(0, 1), oom(2), oom(3)], in_use=1) == ("oom", 2)
+    assert moment(None, [oom(0), alloc(0, 1), oom(2), alloc(1, 3)], in_use=2) == ("oom", 2)
+
+
+@pytest.mark.parametrize("times", [(5_000_000, 4_000_000, 3_000_000), (5_000_000, -1, -1), (0, 0, 0)])
+def test_times_that_are_missing_or_go_backwards(times: tuple[int, int, int]):
+    events = [alloc(place, time) for place, time in enumerate(times)]
+    assert moment("0s", events, in_use=3) == ("asked for", 2)
+    with pytest.raises(UsageError, match=r"the trace is 0\.000 s long"):
+        moment("0.1s", events, in_use=3)
+    [analysis] = analyse(content(events, 3), "end")
+    assert analysis.moment.after_us in (-1, 0)
+
+
+def test_a_trace_that_gives_back_more_than_there_was():
+    far = BASE + (1 << 40)
+    events = [
+        event("segment_free", far, 64 * MIB, time_us=0),
+        event("segment_free", far, 64 * MIB, time_us=1),
+        alloc(0, 2),
+        event("segment_free", far + 64 * MIB, 2 * MIB, time_us=3),
+        event("segment_alloc", far + 96 * MIB, 2 * MIB, time_us=4),
+        event("alloc", far + 96 * MIB, 2 * MIB, time_us=5),
+    ]
+    [device] = report_of(content(events, 1)).devices
+    assert any("gives back more memory than there was" in note for note in device.notes)
+    # Before the second release 20 + 64 + 2 - 64 - 64 < 0 MiB were reserved: that bounds nothing.
+    assert [retry.bound_bytes for retry in device.retries] == [None]
+    assert "the device had less than" not in device.retries[0].says

@@ -167,6 +167,8 @@ def _notes(analysis: Analysis) -> Iterator[str]:
         )
     if start.lost:
         yield f"{start.lost} blocks of the trace lie in no segment: events are missing, and sums may be a little off."
+    if _peak(-analysis.reserved_bytes) > 0:
+        yield "The trace gives back more memory than there was: events are missing, and sums may be far off."
     waiting = bytes_in_use(analysis.layout)[1]
     if waiting:
         yield f"{format_bytes(waiting)} had been freed but may still be used by other streams (record_stream)."

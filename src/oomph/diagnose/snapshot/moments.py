@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oomph.diagnose.snapshot.model import How, Moment
 from oomph.errors import UsageError
@@ -38,17 +39,12 @@ def choose(analysis: Analysis, at: str | None) -> Moment:
 def fatal_oom(timeline: Timeline) -> int | None:
     """The out-of-memory event to explain: the last one, or the first of those after which nothing was allocated any
     more (an exception on its way out can meet further failures). None without one."""
-    ooms = timeline.positions(Kind.OOM).tolist()
-    if not ooms:
+    ooms = timeline.positions(Kind.OOM)
+    if not len(ooms):
         return None
     allocs = timeline.positions(Kind.ALLOC)
-    chosen = int(ooms[-1])
-    for earlier in reversed(ooms[:-1]):
-        between = np.searchsorted(allocs, chosen) - np.searchsorted(allocs, earlier)
-        if between:
-            break
-        chosen = int(earlier)
-    return chosen
+    served = int(np.searchsorted(allocs, ooms[-1]))  # requests before the last failure
+    return int(ooms[np.searchsorted(ooms, allocs[served - 1])] if served else ooms[0])
 
 
 def describe(analysis: Analysis, kind: str, position: int) -> Moment:
@@ -57,7 +53,7 @@ def describe(analysis: Analysis, kind: str, position: int) -> Moment:
     if position < 0 or not len(timeline):
         return Moment(kind=kind, position=position, events=len(timeline))
     time, first = int(timeline.time_us[position]), int(timeline.time_us[0])
-    known = time != UNKNOWN and first != UNKNOWN
+    known = first != UNKNOWN and time >= first  # in a damaged file, time goes backwards
     step = int(analysis.step_of(np.array([position], np.int64))[0])
     phase, how = _phase(analysis, position)
     return Moment(
@@ -127,10 +123,17 @@ def at_time(timeline: Timeline, seconds: float, option: str) -> int:
     recorded or the trace is shorter."""
     if int(timeline.time_us[0]) == UNKNOWN:
         raise UsageError(f"{option}: this snapshot's events have no times; give the number of an event")
-    after = timeline.time_us - timeline.time_us[0]
+    after = elapsed_us(timeline)
     if seconds * 1e6 > int(after[-1]):
         raise UsageError(f"{option}: the trace is {int(after[-1]) / 1e6:.3f} s long")
     return max(0, int(np.searchsorted(after, seconds * 1e6, side="right")) - 1)
+
+
+def elapsed_us(timeline: Timeline) -> NDArray[np.int64]:
+    """Microseconds from the first event, which has a time, to each. Never falling: where a time is missing or goes
+    backwards, as in a damaged file, it is that of the event before."""
+    elapsed: NDArray[np.int64] = np.maximum.accumulate(timeline.time_us) - timeline.time_us[0]
+    return elapsed
 
 
 def python_frames(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:

@@ -24,28 +24,38 @@ def retries_of(analysis: Analysis) -> list[Retry]:
     """All of the trace, in order. A release that the user asked for (empty_cache), or one after which the request
     failed all the same, is none."""
     timeline = analysis.timeline
+    found = releases(timeline, analysis.start.reserved_bytes)
+    stacks = timeline.stack_ids([release.position for release in found]).tolist()
+    by_stack = {stack: analysis.frames(stack) for stack in set(stacks)}
+    asked_by_stack = {stack: by_user(frames) for stack, frames in by_stack.items()}
+    allocs = timeline.positions(Kind.ALLOC)
     result = []
-    for release in releases(timeline, analysis.start.reserved_bytes):
+    for release, stack in zip(found, stacks, strict=True):
         last, grown = _extent(timeline, release.position)
         if not grown:
             continue
-        frames = analysis.frames(timeline.stack_of(release.position))
-        asked = by_user(frames)
+        frames, asked = by_stack[stack], asked_by_stack[stack]
         if asked:
             continue
         if analysis.settings.garbage_collection_threshold > 0:
             asked = None  # the allocator's own collection looks the same
-        result.append(_retry(timeline, release, last, frames, asked))
+        following = int(np.searchsorted(allocs, last))
+        request = int(timeline.size_bytes[allocs[following]]) if following < len(allocs) else 0
+        result.append(_retry(timeline, release, last, request, frames, asked))
     return result
 
 
 def _retry(
-    timeline: Timeline, release: Release, last: int, frames: tuple[Frame, ...], asked: bool | None
+    timeline: Timeline,
+    release: Release,
+    last: int,
+    request: int,
+    frames: tuple[Frame, ...],
+    asked: bool | None,
 ) -> Retry:
     part = slice(release.position, last)
     shrinks = np.isin(timeline.kind[part], np.array(_SHRINKS, np.int8))
     released = int(timeline.size_bytes[part][shrinks].sum())
-    request = _next_request(timeline, last)
     count = int(shrinks.sum())
     bound = release.bound_bytes
     says = (
@@ -89,9 +99,3 @@ def _extent(timeline: Timeline, first: int) -> tuple[int, bool]:
     while at < len(timeline) and timeline.kind[at] in _SHRINKS:
         at += 1
     return at, at < len(timeline) and bool(timeline.kind[at] in _GROWS)
-
-
-def _next_request(timeline: Timeline, position: int) -> int:
-    later = timeline.kind[position:] == Kind.ALLOC
-    where = int(np.argmax(later)) if later.any() else -1
-    return int(timeline.size_bytes[position + where]) if where >= 0 else 0

@@ -6,6 +6,11 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
 
 from oomph.memory.allocator.layout import Reservation, SegmentState
 from oomph.memory.allocator.sizes import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
@@ -41,9 +46,10 @@ def ground_at_start(
     fixed = {ground.address: ground for ground in whole if not ground.expandable}
     mapped = _Ranges([ground for ground in whole if ground.expandable], timeline, large_page)
     changes = timeline.positions(Kind.SEGMENT_ALLOC, Kind.SEGMENT_FREE, Kind.SEGMENT_MAP, Kind.SEGMENT_UNMAP)
-    for position in reversed(changes.tolist()):
-        kind = timeline.kind[position]
-        address, size = int(timeline.address[position]), int(timeline.size_bytes[position])
+    # As lists: to look into a column one by one takes longer than all the rest.
+    columns = (timeline.kind, timeline.address, timeline.size_bytes)
+    rows = zip(changes.tolist(), *(column[changes].tolist() for column in columns), strict=True)
+    for position, kind, address, size in reversed(list(rows)):
         if kind == Kind.SEGMENT_ALLOC:
             fixed.pop(address, None)
         elif kind == Kind.SEGMENT_FREE:
@@ -113,6 +119,8 @@ class _Ranges:
         self._grounds = sorted(grounds, key=lambda ground: ground.address)
         self._timeline = timeline
         self._known = tuple(self._grounds)
+        # How far the ranges reach up to each: known ones may lie in each other, those at the end in those at the start.
+        self._reach = list(accumulate((ground.end for ground in self._known), max))
 
     def grounds(self) -> list[Ground]:
         return self._grounds
@@ -132,9 +140,10 @@ class _Ranges:
         events = self._timeline
         start, stream = int(events.address[position]), int(events.stream[position])
         end = start + int(events.size_bytes[position])
-        for ground in self._known:
-            if ground.address <= start < ground.end:
-                return Ground(start, end, ground.stream, ground.pool, ground.small, expandable=True)
+        place = bisect_right(self._reach, start)  # the first that ends behind the start
+        if place < len(self._known) and self._known[place].address <= start:
+            ground = self._known[place]
+            return Ground(start, end, ground.stream, ground.pool, ground.small, expandable=True)
         small = self._is_small(start, end, events.kind[position] == Kind.SEGMENT_MAP)
         return Ground(start, end, stream, events.pool_at(position), small, expandable=True)
 
@@ -165,10 +174,17 @@ class _Ranges:
             return True
         if mapped:
             return False
-        events = self._timeline
-        there = (events.kind == Kind.ALLOC) & (events.address >= start) & (events.address < end)
-        sizes = events.size_bytes[there]
-        return bool(len(sizes)) and int(sizes[0]) <= SMALL_BYTES
+        addresses, positions = self._allocations
+        there = positions[np.searchsorted(addresses, start) : np.searchsorted(addresses, end)]
+        return bool(len(there)) and int(self._timeline.size_bytes[there.min()]) <= SMALL_BYTES
+
+    @cached_property
+    def _allocations(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """Addresses that the trace allocates, ascending, and where it does."""
+        positions = self._timeline.positions(Kind.ALLOC)
+        addresses = self._timeline.address[positions]
+        order = np.argsort(addresses, kind="stable")
+        return addresses[order], positions[order]
 
 
 def _cut(ground: Ground, start: int, end: int) -> Ground:

@@ -31,8 +31,11 @@ class Release:
 
     @property
     def bound_bytes(self) -> int | None:
-        """The capacity is below this, if it was its lack that led to the release; None when nothing was asked for."""
-        return self.before_bytes + self.needed_bytes if self.needed_bytes else None
+        """The capacity is below this, if it was its lack that led to the release; None when nothing was asked for, or
+        where the trace gives back more than there was: nothing can be said of such a file."""
+        if not self.needed_bytes or self.before_bytes < 0:
+            return None
+        return self.before_bytes + self.needed_bytes
 
 
 def releases(timeline: Timeline, start_reserved_bytes: int) -> list[Release]:
