@@ -82,6 +82,8 @@ class TestRefusals:
             (["--export", "a.csv", "--window", "last week"], "is no window"),
             (["--export", "a.csv", "--window", ":"], "is no window"),
             (["--export", "a.csv", "--window", "5000:6000"], "holds no events"),
+            (["--export", "a.csv", "--window", "100s:200s"], "--window 100s: the trace is"),
+            (["--export", "a.speedscope.json", "--window", "1:2"], "say which with --at"),
             (["--window", "1:2"], "--export"),
             (["-o", "oom.pickle"], "is one of the inputs"),
             (["-o", "folder"], "not a regular file"),

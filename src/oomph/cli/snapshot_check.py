@@ -60,10 +60,12 @@ def _check_exports(request: Request) -> None:
         return
     if len(request.files) > 1:
         raise UsageError("--export takes one snapshot; name one file")
-    from oomph.report.exports import check_export
+    from oomph.report.exports import check_export, ending_of
 
     for path in request.export:
         check_export(path, request.files)
+    if request.window is not None and all(ending_of(path) == ".speedscope.json" for path in request.export):
+        raise UsageError("--window is for events; .speedscope.json shows one moment: say which with --at")
     targets = [*request.export, *([] if request.target is None else [str(request.target)])]
     places = [Path(target).resolve() for target in targets]
     for number, place in enumerate(places):

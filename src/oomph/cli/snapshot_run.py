@@ -145,6 +145,7 @@ def _window(window: str, timeline: Timeline) -> tuple[int | None, int | None]:
 
 def _position(word: str, timeline: Timeline, *, past: bool) -> int:
     """A number of an event as it is; of seconds the first event that is not earlier, or with `past` that is later."""
+    from oomph.diagnose.snapshot.moments import elapsed_us
     from oomph.errors import UsageError
     from oomph.memory.timeline import UNKNOWN
 
@@ -152,5 +153,7 @@ def _position(word: str, timeline: Timeline, *, past: bool) -> int:
         return int(word)
     if not len(timeline) or int(timeline.time_us[0]) == UNKNOWN:
         raise UsageError("--window: the events of this snapshot have no times; give numbers of events")
-    after = timeline.time_us - timeline.time_us[0]
-    return int(after.searchsorted(float(word[:-1]) * 1e6, side="right" if past else "left"))
+    elapsed, wanted = elapsed_us(timeline), float(word[:-1]) * 1e6
+    if not past and wanted > int(elapsed[-1]):
+        raise UsageError(f"--window {word}: the trace is {int(elapsed[-1]) / 1e6:.3f} s long")
+    return int(elapsed.searchsorted(wanted, side="right" if past else "left"))
