@@ -492,7 +492,12 @@ def test_a_forward_on_three_devices_that_failed():
         rows = lives.alive_at(position)
         by = {
             category: alive_bytes(analysis, position, category)
-            for category in (Category.ACTIVATIONS, Category.PARAMETERS, Category.WORKSPACE)
+            for category in (
+                Category.ACTIVATIONS,
+                Category.TEMPORARIES,
+                Category.PARAMETERS,
+                Category.WORKSPACE,
+            )
         }
         whole = int(lives.requested_bytes[rows].sum())
         if analysis.index:
@@ -501,6 +506,8 @@ def test_a_forward_on_three_devices_that_failed():
             assert by[Category.WORKSPACE] == CUBLAS_BYTES
         if ooms.any():
             assert sum(by.values()) == whole
+            # What the failed layer had made at the line that earlier layers made and dropped: one block.
+            assert by[Category.TEMPORARIES] == 5_308_694_528
         assert by[Category.ACTIVATIONS] > 0
         # Nothing that this process frees while the exception goes out is a gradient or a state.
         assert alive_bytes(analysis, position, Category.GRADIENTS) == 0

@@ -84,6 +84,20 @@ def test_what_many_layers_had_kept_when_a_request_failed():
     assert {told(analysis, one) for one in kept} == {("activations", "lifetime", "likely")}
 
 
+def test_a_temporary_of_the_layer_that_failed():
+    """Each layer made one for its activation function and dropped it; the last layer had no time to."""
+    recorder = Recorder()
+    kept = []
+    for _ in range(40):
+        kept.append(recorder.alloc(2 * MIB, FORWARD))
+        recorder.temporary(3 * MIB, OTHER)
+    under_way = recorder.alloc(3 * MIB, OTHER)
+    recorder.oom(64 * MIB, FORWARD)
+    analysis = recorder.analysis()
+    assert {told(analysis, one) for one in kept} == {("activations", "lifetime", "likely")}
+    assert told(analysis, under_way) == ("temporaries", "lifetime", "likely")
+
+
 def test_an_output_that_is_held_makes_its_forerunners_doubtful():
     recorder = Recorder()
     first = recorder.alloc(4 * MIB, FORWARD)

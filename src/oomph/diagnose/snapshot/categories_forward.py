@@ -29,6 +29,8 @@ SOON = 64
 #: Of a forward's blocks a graph keeps at least this part: 0.2 to 0.5 in real snapshots with gradients, below 0.02 in
 #: those without. A checkpointed forward keeps less, but a backward follows it.
 _GRAPH = 0.1
+#: What happens so often is what a stack does.
+_SEVERAL = 2
 #: So many old blocks freed between two requests are a graph that is dropped.
 _AT_ONCE = 4
 
@@ -91,6 +93,24 @@ class Forward:
         surely = Certainty.LIKELY if trains or bool((self._lived[mine] > SOON).any()) else Certainty.POSSIBLE
         columns.set(mine & (graph | trains), Category.ACTIVATIONS, How.LIFETIME, surely)
         columns.weaken(mine & self._label.no_grad)
+        columns.set(self._under_way(mine), Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
+
+    def _under_way(self, mine: Mask) -> Mask:
+        """Of these, the young ones of whose stack and size nothing was kept before, but several were dropped: they are
+        temporaries of the layer that failed."""
+        young = mine & (self._lived <= SOON) & (self._stack >= 0)
+        if not young.any():
+            return young
+        alike = self._mine & np.isin(self._stack, np.unique(self._stack[young]))
+        rows = np.flatnonzero(alike)
+        keys = np.stack((self._stack[rows].astype(np.int64), self._lives.requested_bytes[rows]))
+        _, key = np.unique(keys, axis=1, return_inverse=True)
+        key = key.reshape(-1)
+        dropped = np.bincount(key, ~self._kept[rows])
+        kept = np.bincount(key, self._kept[rows] & ~young[rows])
+        temporary = np.zeros(len(young), bool)
+        temporary[rows] = ((dropped >= _SEVERAL) & (kept == 0))[key]
+        return young & temporary
 
     def _dropped(self, mine: Mask, graph: Mask) -> None:
         """Freed, and no backward follows their forward: a graph that is dropped with its output goes at once, with what
