@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.growth_says import says
 from oomph.diagnose.snapshot.model import Growth, Leak
 from oomph.diagnose.snapshot.moments import fatal_oom
 from oomph.diagnose.snapshot.places import place_of
-from oomph.memory.categories import CATEGORIES
-from oomph.units import format_bytes
+from oomph.memory.categories import CATEGORIES, Category
+from oomph.phases import Phase
 
 if TYPE_CHECKING:
     from oomph.diagnose.snapshot.analysis import Analysis
@@ -69,7 +71,13 @@ def growth_of(analysis: Analysis, available_bytes: int | None) -> Growth:
         longest_peak_bytes=int(peaks[longest]) if longest is not None else None,
         usual_peak_bytes=usual,
     )
-    return replace(found, says=_says(found, failed=fatal is not None))
+    told = says(
+        found,
+        failed=fatal is not None,
+        left=_left(analysis, rows[born_in == 0]),
+        peak_phase=_phase_of_peak(analysis, marks, longest) if longest is not None else Phase.UNKNOWN,
+    )
+    return replace(found, says=told)
 
 
 def _survivors(analysis: Analysis, marks: _Marks) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
@@ -210,6 +218,23 @@ def _first_step(
     return max(0, int(sizes[born_in == 0].sum()) - leaked)
 
 
+def _left(analysis: Analysis, rows: NDArray[np.intp]) -> Mapping[Category, int]:
+    """Bytes of these blocks by category."""
+    numbers, where = np.unique(analysis.block_category[rows], return_inverse=True)
+    sums = np.bincount(where, analysis.lifetimes.size_bytes[rows], len(numbers))
+    return {
+        CATEGORIES[number]: int(size) for number, size in zip(numbers.tolist(), sums.tolist(), strict=True)
+    }
+
+
+def _phase_of_peak(analysis: Analysis, marks: _Marks, step: int) -> Phase:
+    """The phase in which a step had the most allocated."""
+    end = int(marks.firsts[step + 1]) if step + 1 < len(marks.firsts) else marks.end + 1
+    first = int(marks.firsts[step])
+    place = first + int(np.argmax(analysis.allocated_bytes[first:end]))
+    return tuple(Phase)[int(analysis.event_phase[place])]
+
+
 def _peaks(analysis: Analysis, marks: _Marks) -> NDArray[np.int64]:
     """The most that was allocated in each step."""
     return np.maximum.reduceat(analysis.allocated_bytes[: marks.end + 1], marks.firsts)
@@ -240,36 +265,3 @@ def _longest(analysis: Analysis, marks: _Marks, peaks: NDArray[np.int64]) -> tup
     if peaks[top] > LONGER * usual:
         return top, usual
     return None, int(np.median(peaks))
-
-
-def _says(growth: Growth, *, failed: bool) -> str:
-    parts = []
-    if growth.leaks:
-        where = growth.leaks[0].place
-        name = f", most of it from {where.function} ({where.file}:{where.line})" if where is not None else ""
-        parts.append(
-            f"Memory grows by {format_bytes(growth.bytes_per_step)} per step{name}: blocks that were allocated "
-            "in one step after another and never freed."
-        )
-        if growth.fails_at_step is not None:
-            parts.append(
-                f"Step {growth.fails_at_step} of the trace did not fit."
-                if failed
-                else f"At this rate step {growth.fails_at_step} of the trace will not fit."
-            )
-    else:
-        parts.append(f"Nothing grows over the {growth.steps} steps of the trace.")
-    if growth.longest_step is not None:
-        first = growth.longest_step == 0
-        which = "The first step" if first else f"Step {growth.longest_step}"
-        parts.append(
-            f"{which} has a peak of {format_bytes(growth.longest_peak_bytes or 0)} where "
-            f"{format_bytes(growth.usual_peak_bytes or 0)} is usual: "
-            f"{'warm-up or a longer batch' if first else 'a longer batch'}, not growth."
-        )
-    if growth.first_step_bytes and not growth.leaks:
-        parts.append(
-            f"The first step left {format_bytes(growth.first_step_bytes)} for good (optimizer state, "
-            "workspaces); later steps did not."
-        )
-    return " ".join(parts)

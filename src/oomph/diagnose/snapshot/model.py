@@ -219,7 +219,7 @@ class Growth:
     `leaks` are what grows, largest first. `bytes_per_step` is their sum. `fails_at_step` is the step of the trace at
     which it will not fit into `available_bytes`; None when nothing grows or what is available is not known.
     `first_step_bytes` is what the first step left behind for good (optimizer state, workspaces: no leak).
-    `longest_step` is the step with the highest peak where peaks differ and what remains does not: a longer batch.
+    `longest_step` is the step whose peak stands out where what remains does not: a longer batch, or an evaluation.
     `says` is the answer in a sentence or two.
     """
 
