@@ -45,8 +45,8 @@ def test_what_the_first_step_left_is_named_by_what_it_is():
     growth = trained(6, odd=-1, more=0, stack=FORWARD)
     assert growth.first_step_bytes == 10 * MIB
     assert growth.says == (
-        "Nothing grows over the 6 steps of the trace. The first step left 10.00 MiB for good (8.00 MiB optimizer state, "
-        "2.00 MiB unknown); later steps did not."
+        "Nothing grows over the 6 steps of the trace. The first step left 10.00 MiB for good (8.00 MiB optimizer "
+        "state, 2.00 MiB unknown); later steps did not."
     )
 
 
