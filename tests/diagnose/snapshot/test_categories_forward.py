@@ -84,6 +84,20 @@ def test_what_many_layers_had_kept_when_a_request_failed():
     assert {told(analysis, one) for one in kept} == {("activations", "lifetime", "likely")}
 
 
+def test_a_teacher_without_gradients_that_failed_in_training():
+    """What a function below torch.no_grad() holds is no activation, whatever the rest of the trace does."""
+    stack = (*FORWARD[:-2], torch("decorate_context", "utils/_contextlib.py"), *MAIN)
+    recorder = Recorder()
+    recorder.temporary(MIB, FORWARD)
+    recorder.temporary(MIB, BACKWARD)
+    student = recorder.alloc(2 * MIB, FORWARD)
+    teacher = recorder.alloc(2 * MIB, stack)
+    recorder.oom(64 * MIB, stack)
+    analysis = recorder.analysis()
+    assert told(analysis, student) == ("activations", "lifetime", "likely")
+    assert told(analysis, teacher) == ("temporaries", "lifetime", "possible")
+
+
 def test_a_temporary_of_the_layer_that_failed():
     """Each layer made one for its activation function and dropped it; the last layer had no time to."""
     recorder = Recorder()

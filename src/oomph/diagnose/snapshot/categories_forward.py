@@ -91,8 +91,8 @@ class Forward:
         columns = self._columns
         columns.set(mine, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
         surely = Certainty.LIKELY if trains or bool((self._lived[mine] > SOON).any()) else Certainty.POSSIBLE
-        columns.set(mine & (graph | trains), Category.ACTIVATIONS, How.LIFETIME, surely)
-        columns.weaken(mine & self._label.no_grad)
+        kept = mine & (graph | trains) & ~self._label.no_grad
+        columns.set(kept, Category.ACTIVATIONS, How.LIFETIME, surely)
         columns.set(self._under_way(mine), Category.TEMPORARIES, How.LIFETIME, Certainty.LIKELY)
 
     def _under_way(self, mine: Mask) -> Mask:
