@@ -13,6 +13,7 @@ from oomph.diagnose.snapshot.model import Moment, Steps
 from oomph.diagnose.snapshot.moments import choose
 from oomph.diagnose.snapshot.scene import bytes_in_use
 from oomph.diagnose.snapshot.steps import event_phases, find_steps
+from oomph.diagnose.snapshot.steps_rounds import find_rounds
 from oomph.evidence.snapshot import DeviceSnapshot, Snapshot, allocator_settings
 from oomph.memory.allocator.layout import ALLOCATED, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
@@ -21,6 +22,7 @@ from oomph.memory.moment import layout_at
 from oomph.memory.replay.start import Start, start_state
 from oomph.memory.stacks import Frame
 from oomph.memory.timeline import Kind, Timeline
+from oomph.phases import Phase
 
 Ints = NDArray[np.int64]
 
@@ -117,7 +119,11 @@ class Analysis:
 
     @cached_property
     def steps(self) -> Steps:
-        return find_steps(self.timeline, self.event_phase, self.snapshot.annotations, self.index)
+        found = find_steps(self.timeline, self.event_phase, self.snapshot.annotations, self.index)
+        unknown = tuple(Phase).index(Phase.UNKNOWN)
+        if found.count or bool((self.event_phase != unknown).any()):
+            return found
+        return find_rounds(self.timeline, self._alloc_stacks) or found
 
     def step_of(self, positions: Ints) -> NDArray[np.int32]:
         """The step (from 0) in which each position lies; -1 before the first, or without steps."""

@@ -205,8 +205,17 @@ def _leak(
         steps=series.steps,
         total_bytes=int(sizes.sum()),
         first_step=series.since,
-        certainty=Certainty.CERTAIN if sure else Certainty.LIKELY if steady else Certainty.POSSIBLE,
+        certainty=_weaker(
+            Certainty.CERTAIN if sure else Certainty.LIKELY if steady else Certainty.POSSIBLE,
+            analysis.steps.certainty,
+        ),
     )
+
+
+def _weaker(one: Certainty, other: Certainty) -> Certainty:
+    """What rests on two things is no surer than the weaker."""
+    order = tuple(Certainty)
+    return order[max(order.index(one), order.index(other))]
 
 
 def _first_step(

@@ -66,15 +66,16 @@ def headline(view: SnapshotView) -> str:
     where = _where(device.moment, failure)
     told = f"GPU {device.index}: a request of {format_bytes(failure.request_bytes)} failed{where}"
     went_on = "; the job went on after it" if failure.caught else ""
-    return f"{told}: {verdict_words(failure)}{_growing(device)}{went_on}"
+    growing = _growing(device)
+    return f"{told}: {verdict_words(failure)}{f'; {growing}' if growing else ''}{went_on}"
 
 
-def _growing(device: DeviceReport) -> str:
+def _growing(device: DeviceReport) -> str | None:
     """What fills the device step by step, where that is more than a guess."""
     growth = device.growth
     if growth is None or not growth.leaks or growth.leaks[0].certainty is Certainty.POSSIBLE:
-        return ""
-    return f"; memory grows by {format_bytes(growth.bytes_per_step)} in each step"
+        return None
+    return f"memory grows by {format_bytes(growth.bytes_per_step)} in each step"
 
 
 def _no_failure(device: DeviceReport) -> str:
@@ -87,8 +88,8 @@ def _no_failure(device: DeviceReport) -> str:
     if device.retries:
         times = "once" if len(device.retries) == 1 else f"{len(device.retries):,} times"
         return f"{told}, but cached memory was given back {times} to serve one"
-    if device.growth is not None and device.growth.leaks:
-        return f"{told}, but memory grows by {format_bytes(device.growth.bytes_per_step)} in each step"
+    if (growing := _growing(device)) is not None:
+        return f"{told}, but {growing}"
     return (
         f"{told}; at most {format_bytes(device.peak_allocated_bytes)} was allocated and "
         f"{format_bytes(device.peak_reserved_bytes)} reserved"
