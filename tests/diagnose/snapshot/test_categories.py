@@ -278,6 +278,20 @@ def test_workspaces_by_frames_and_by_size():
     assert "workspace" not in {told(analysis, one)[0] for one in many}
 
 
+def test_a_weight_of_32_mib_is_no_workspace():
+    """One matrix of 4096 x 2048 in float32, its gradient and two states: four blocks of Hopper's workspace's size."""
+    recorder = Recorder(python_only=True)
+    weight = recorder.alloc(32 * MIB, LOAD)
+    recorder.temporary(MIB, FORWARD)
+    recorder.temporary(512, SEED)
+    gradient = recorder.alloc(32 * MIB, ACCUMULATE)
+    states = [recorder.alloc(32 * MIB, STATE) for _ in range(2)]
+    analysis = recorder.analysis()
+    assert told(analysis, weight) == ("parameters", "frames", "likely")
+    assert told(analysis, gradient)[0] == "gradients"
+    assert {told(analysis, one)[0] for one in states} == {"optimizer state"}
+
+
 def test_communication_and_replicas():
     recorder = Recorder()
     bucket = recorder.alloc(

@@ -21,6 +21,7 @@ WORKSPACE_BYTES = 2 * 4096 * 1024 + 8 * 16 * 1024
 HOPPER_WORKSPACE_BYTES = 32 * 1024 * 1024
 #: One workspace per thread and stream that multiplies: more blocks of the size are something else.
 _MOST_WORKSPACES = 4
+_LIFETIME = tuple(How).index(How.LIFETIME)
 #: Of earlier blocks so many are asked, the last ones: many steps, and no longer trace costs more.
 _MOST_EARLIER = 50_000
 
@@ -54,7 +55,10 @@ def by_size_in_backward(cut: Mask, fits: Mask, columns: Columns) -> None:
 def workspaces_by_size(silent: Mask, lives: Lifetimes, columns: Columns) -> None:
     """Sizes of cuBLAS's workspaces, of blocks that stay and whose stack has no C++ frame that would speak."""
     stays = silent & (lives.freed == lives.events) & ~columns.is_(Category.WORKSPACE)
+    # What frames name is that, and a model with weights of 32 MiB has gradients and states of them too.
+    named = ~columns.open & (columns.how != _LIFETIME)
     for size in (WORKSPACE_BYTES, HOPPER_WORKSPACE_BYTES):
         of_size = lives.requested_bytes == size
-        if int(of_size.sum()) <= _MOST_WORKSPACES:
+        others = of_size & named & ~columns.is_(Category.WORKSPACE)
+        if int(of_size.sum()) <= _MOST_WORKSPACES and not others.any():
             columns.set(of_size & stays, Category.WORKSPACE, How.SIZE, Certainty.POSSIBLE)
