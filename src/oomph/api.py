@@ -74,7 +74,9 @@ def _with_snapshots(evidence: Evidence) -> tuple[Evidence, Mapping[Position, Ins
     if not reports and not evidence.documents:
         raise InputError(notes[0] if notes else "No memory snapshot could be read.")
     if reports and all(one.failure is None for report in reports for one in report.devices):
-        notes.append("No request failed in the memory snapshot: `oomph snapshot` shows what was alive and what grows.")
+        notes.append(
+            "No request failed in the memory snapshot: `oomph snapshot` shows what was alive and what grows."
+        )
     evidence = replace(evidence, notes=(*evidence.notes, *notes))
     return join(evidence, reports)
 

@@ -79,8 +79,9 @@ def _for_failure(
     least, most = base.at(target), base.most_at(target)
     if least is None or most is None:  # nothing can fail without a capacity
         return None, "What PyTorch could have had is not known, so nothing tells what would have helped."
-    needed = requests.requested_bytes_at(target - 1)
+    needed = max(0, requests.requested_bytes_at(target - 1))
     used = own.allocated_bytes if own.fails_at == target else needed
+    used = max(used, needed)  # more than was asked for, unless events are missing
     verb = "failed" if recorded else "fails"
     failed = f"the request of {format_bytes(request)} that {verb} at event {target:,}"
     larger = _larger(tries, target, recorded)

@@ -57,8 +57,9 @@ def _unpacked(head: bytes, file: BinaryIO, name: str, size: int, caps: Caps) -> 
     reader: Reader = Gunzip(raw, notes) if head.startswith(GZIP) else Unzstd(raw, notes)
     most = min(caps.file_bytes, max(caps.unpack_floor_bytes, size * caps.unpack_ratio))
     data = _limited(reader, name, most)
-    if notes and not data:
-        raise InputError(f"{name} cannot be unpacked: {notes[0]}.")
+    if notes.damage or (notes and not data):
+        # Of a log, what could be read counts; of a pickle, all or nothing.
+        raise InputError(f"{name} cannot be unpacked: {notes[-1].partition(': ')[0]}.")
     return data
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from oomph.evidence.snapshot.values import MOST, MalformedError, pool_of
+from oomph.evidence.snapshot.values import MOST, MOST_BYTES, MalformedError, pool_of
 from oomph.memory.stacks import Stacks
 from oomph.memory.timeline import UNKNOWN, Kind, Timeline, empty_timeline
 
@@ -122,7 +122,7 @@ class _Columns:
             if kind == Kind.OOM:
                 result[place] = 0
                 free = part[place].get("device_free", part[place].get("addr"))
-                if type(free) is int and 0 <= free <= MOST:
+                if type(free) is int and 0 <= free <= MOST_BYTES:
                     self.free[len(self.kinds) + place] = free
         return result
 
@@ -158,6 +158,10 @@ class _Columns:
         for column, (key, (_, least)) in zip((address, size, time, stream), _COLUMNS.items(), strict=True):
             if least is not None and int(column.min()) < least:
                 raise MalformedError(f"{key} of an event is negative")
+        if float(size.sum(dtype=np.float64)) > MOST_BYTES:
+            raise MalformedError("its events add up to more bytes than any job moves")
+        if int((MOST - size - address).min()) < 0:
+            raise MalformedError("an event is about memory beyond all addresses")
         return Timeline(
             kind=np.frombuffer(self.kinds, np.int8),
             address=address,

@@ -146,6 +146,9 @@ class Plain(io.RawIOBase):
                 f"{self._name} was refused: it would look up or call Python code ({known.name} at byte {place}), "
                 "which a memory snapshot never does. Do not unpickle it."
             )
+        if code in _ALLOWED and known.name != "LONG1":
+            # A frame, or a number in the memo, that points beyond the end of the file.
+            return _cut_short(self._name)
         return (
             f"{self._name} is not a memory snapshot: that is a pickle of numbers, text, lists and dicts, and this "
             f"one has {known.name} (at byte {place})."

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from oomph.evidence.snapshot.caps import Caps
 from oomph.evidence.snapshot.values import (
+    MOST,
+    MOST_BYTES,
     MalformedError,
     as_dict,
     as_flag,
@@ -85,6 +87,7 @@ class Segments:
             requested = (
                 0 if state == INACTIVE else as_int(record.get("requested_size", size), "requested_size")
             )
+            requested = min(requested, size)
             segment.blocks.append(BlockState(here, size, requested, state))
             if state != INACTIVE:
                 number = self._stacks.number(_frames(record))
@@ -112,3 +115,7 @@ def _check_apart(device: int, segments: list[SegmentState]) -> None:
         if segment.size <= 0 or segment.address < end:
             raise MalformedError(f"segments of device {device} overlap")
         end = segment.address + segment.size
+        if end > MOST:
+            raise MalformedError(f"a segment of device {device} ends beyond all addresses")
+    if sum(segment.size for segment in segments) > MOST_BYTES:
+        raise MalformedError(f"the segments of device {device} add up to more than any device has")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: Sizes and addresses fit into a signed machine word; nothing on a device is larger.
+#: Addresses, and where memory ends, fit into a signed machine word.
 MOST = (1 << 63) - 1
+#: Sizes, one by one and added up over a trace: a 2 EiB that no job reaches, so that sums of them stay far from `MOST`.
+MOST_BYTES = 1 << 61
 
 
 class MalformedError(Exception):
