@@ -116,7 +116,7 @@ class _Rules:
         in_backward = self._undecided_in_cut & (self._runs.phase_at_birth == _BACKWARD)
         sizes = self._sizes(Category.GRADIENTS, Category.PARAMETERS)
         by_size_in_backward(in_backward, np.isin(self._lives.requested_bytes, sizes), self._columns)
-        workspaces_by_size(~self._label.cpp, self._lives, self._columns)
+        workspaces_by_size(~self._label.cpp, self._lives, self._stack, self._columns)
         self._weaken()
 
     # -- frames -------------------------------------------------------------------------------------------------

@@ -52,13 +52,16 @@ def by_size_in_backward(cut: Mask, fits: Mask, columns: Columns) -> None:
     columns.set(cut & columns.open, Category.TEMPORARIES, How.LIFETIME, Certainty.POSSIBLE)
 
 
-def workspaces_by_size(silent: Mask, lives: Lifetimes, columns: Columns) -> None:
-    """Sizes of cuBLAS's workspaces, of blocks that stay and whose stack has no C++ frame that would speak."""
+def workspaces_by_size(silent: Mask, lives: Lifetimes, stack: NDArray[np.int32], columns: Columns) -> None:
+    """Sizes of cuBLAS's workspaces, of blocks that stay and whose stack has no C++ frame that would speak. A handle
+    makes its workspace once: a stack with several blocks of the size makes something else."""
     stays = silent & (lives.freed == lives.events) & ~columns.is_(Category.WORKSPACE)
     # What frames name is that, and a model with weights of 32 MiB has gradients and states of them too.
     named = ~columns.open & (columns.how != _LIFETIME)
     for size in (WORKSPACE_BYTES, HOPPER_WORKSPACE_BYTES):
         of_size = lives.requested_bytes == size
         others = of_size & named & ~columns.is_(Category.WORKSPACE)
+        made, counts = np.unique(stack[of_size & (stack >= 0)], return_counts=True)
         if int(of_size.sum()) <= _MOST_WORKSPACES and not others.any():
-            columns.set(of_size & stays, Category.WORKSPACE, How.SIZE, Certainty.POSSIBLE)
+            once = of_size & stays & ~np.isin(stack, made[counts > 1])
+            columns.set(once, Category.WORKSPACE, How.SIZE, Certainty.POSSIBLE)
