@@ -244,3 +244,16 @@ def test_a_simulation_that_fails_where_the_job_went_on_tells_nothing():
     assert says.endswith(
         "at event 1, where the trace goes on, so it cannot tell what others would have done."
     )
+
+
+def test_memory_that_waits_for_other_streams_can_be_had():
+    """60 MiB in use, 600 that another stream may still use, 800 asked for of 1300: PyTorch waits for that stream and
+    takes the 600, so that 60 + 800 are what no setting can do without."""
+    recorder = mixed()
+    [*_, last] = [event for event in recorder.events if event["action"] == "free_completed"]
+    recorder.events.remove(last)
+    answer = ask(recorder)
+    assert answer.capacity_bytes == 1300 * MIB
+    assert answer.worth_trying is not None
+    assert answer.worth_trying.setting == "expandable_segments:True"
+    assert "No setting helps" not in answer.says

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from oomph.memory.allocator.layout import SegmentState
+from oomph.memory.allocator.layout import ALLOCATED, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.allocator.sizes import round_size
 from oomph.memory.replay.pressure import Release, releases
@@ -132,12 +132,19 @@ class Requests:
         return max(self.start.reserved_bytes, int(self.reserved_bytes.max(initial=0)))
 
     def requested_bytes_at(self, position: int) -> int:
-        """What was asked for and in use after the event there, without any rounding: no settings need less."""
-        begun = sum(block.requested for segment in self.start.segments for block in segment.blocks)
+        """What was asked for and in use after the event there, without any rounding: no settings need less. Blocks
+        that wait for other streams are not in use: before a request fails, PyTorch waits for them and takes them."""
+        begun = sum(
+            block.requested
+            for segment in self.start.segments
+            for block in segment.blocks
+            if block.state == ALLOCATED
+        )
         events = self.timeline
         sign = np.zeros(len(Kind), np.int64)
         sign[Kind.ALLOC] = 1
-        sign[Kind.FREE_COMPLETED if self.start.completions else Kind.FREE_REQUESTED] = -1
+        asked = bool(np.any(events.kind == Kind.FREE_REQUESTED))  # a recording may leave these out
+        sign[Kind.FREE_REQUESTED if asked else Kind.FREE_COMPLETED] = -1
         upto = slice(0, position + 1)
         return begun + int(np.sum(sign[events.kind[upto]] * events.size_bytes[upto]))
 
