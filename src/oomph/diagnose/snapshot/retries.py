@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.snapshot.model import Retry
@@ -28,19 +29,20 @@ def retries_of(analysis: Analysis) -> list[Retry]:
     stacks = timeline.stack_ids([release.position for release in found]).tolist()
     by_stack = {stack: analysis.frames(stack) for stack in set(stacks)}
     asked_by_stack = {stack: by_user(frames) for stack, frames in by_stack.items()}
-    allocs = timeline.positions(Kind.ALLOC)
+    positions = np.array([release.position for release in found], np.int64)
+    ends = _ends(timeline, positions)
+    allocs = np.append(timeline.positions(Kind.ALLOC), len(timeline))
+    requests = allocs[np.searchsorted(allocs, ends)].tolist()
     result = []
-    for release, stack in zip(found, stacks, strict=True):
-        last, grown = _extent(timeline, release.position)
-        if not grown:
+    for release, last, stack, request in zip(found, ends.tolist(), stacks, requests, strict=True):
+        # Only what was followed by more memory served a request.
+        if last == len(timeline) or timeline.kind[last] not in _GROWS:
             continue
         frames, asked = by_stack[stack], asked_by_stack[stack]
         if asked:
             continue
         if analysis.settings.garbage_collection_threshold > 0:
             asked = None  # the allocator's own collection looks the same
-        following = int(np.searchsorted(allocs, last))
-        request = int(timeline.size_bytes[allocs[following]]) if following < len(allocs) else 0
         result.append(_retry(timeline, release, last, request, frames, asked))
     return result
 
@@ -53,14 +55,13 @@ def _retry(
     frames: tuple[Frame, ...],
     asked: bool | None,
 ) -> Retry:
-    part = slice(release.position, last)
-    shrinks = np.isin(timeline.kind[part], np.array(_SHRINKS, np.int8))
-    released = int(timeline.size_bytes[part][shrinks].sum())
-    count = int(shrinks.sum())
+    count = last - release.position
+    released = int(timeline.size_bytes[release.position : last].sum())
+    asked_bytes = int(timeline.size_bytes[request]) if request < len(timeline) else 0
     bound = release.bound_bytes
     says = (
-        f"a request of {format_bytes(request)} needed {format_bytes(release.needed_bytes)} more from the driver, which "
-        f"had no room; PyTorch gave back {format_bytes(released)} of cached memory ({count} "
+        f"a request of {format_bytes(asked_bytes)} needed {format_bytes(release.needed_bytes)} more from the driver, "
+        f"which had no room; PyTorch gave back {format_bytes(released)} of cached memory ({count} "
         f"{'segment' if count == 1 else 'segments'}), asked again and got it"
     )
     if bound is not None:
@@ -71,7 +72,7 @@ def _retry(
         position=release.position,
         released_bytes=released,
         segments=count,
-        request_bytes=request,
+        request_bytes=asked_bytes,
         needed_bytes=release.needed_bytes,
         bound_bytes=bound,
         certainty=Certainty.POSSIBLE if asked is None else Certainty.CERTAIN,
@@ -93,9 +94,8 @@ def by_user(frames: tuple[Frame, ...]) -> bool | None:
     return False if frames and frames[0].file.endswith(".py") else None
 
 
-def _extent(timeline: Timeline, first: int) -> tuple[int, bool]:
-    """Where the releases that begin at `first` end (exclusive), and whether memory was asked for and got after."""
-    at = first
-    while at < len(timeline) and timeline.kind[at] in _SHRINKS:
-        at += 1
-    return at, at < len(timeline) and bool(timeline.kind[at] in _GROWS)
+def _ends(timeline: Timeline, firsts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each position the first one from there on at which no memory is released."""
+    other = np.append(np.flatnonzero(~np.isin(timeline.kind, np.array(_SHRINKS, np.int8))), len(timeline))
+    ends: NDArray[np.int64] = other[np.searchsorted(other, firsts)]
+    return ends
