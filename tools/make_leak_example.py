@@ -10,8 +10,8 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from tests.snapshots.scenarios.growth import LOGITS, Run
 from tests.snapshots.job import Spec
+from tests.snapshots.scenarios.growth import LOGITS, Run
 from tests.snapshots.truth import Truth
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "leak"
@@ -30,7 +30,8 @@ def main() -> None:
     spec = Spec(layers=16, hidden=2048, tokens=8192, vocabulary=50_304, keep_lines=(LOGITS.line,))
     made = Run(spec, 200, Truth()).tight(ROOM)
     failed = made.truth.failed
-    assert failed is not None and failed.step is not None
+    assert failed is not None
+    assert failed.step is not None
     FOLDER.mkdir(exist_ok=True)
     with (FOLDER / "oom_rank0.pickle.gz").open("wb") as file:
         file.write(gzip.compress(made.pickled("2.13"), 9, mtime=0))
@@ -40,9 +41,9 @@ def main() -> None:
         f"capacity of {gib(failed.available_bytes + GIB // 2)} of which {gib(failed.free_bytes)} is free. Including "
         f"non-PyTorch memory, this process has {gib(failed.reserved_bytes + GIB // 2)} memory in use. Of the allocated "
         f"memory {gib(failed.allocated_bytes)} is allocated by PyTorch, and "
-        f"{gib(failed.reserved_bytes - failed.allocated_bytes)} is reserved by PyTorch but unallocated. If reserved but "
-        "unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
-        "documentation for Memory Management  "
+        f"{gib(failed.reserved_bytes - failed.allocated_bytes)} is reserved by PyTorch but unallocated. If reserved "
+        "but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid "
+        "fragmentation.  See documentation for Memory Management  "
         "(https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
     )
     trace = [
