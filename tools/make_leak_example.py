@@ -1,6 +1,6 @@
 """Writes examples/leak: the log and the memory snapshot of a job that dies because it keeps every step's logits.
 
-    python tools/make_leak_example.py
+    python -m tools.make_leak_example
 
 No GPU was there: the job runs on the simulated allocator, which tests/snapshots records as PyTorch would.
 """
