@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -74,7 +74,11 @@ class Case:
         around = self.neighbours
         if self.failure.processes and around.self_bytes is not None and "process_bytes" not in printed:
             printed["process_bytes"] = Amount(around.self_bytes, 0)
-        return Ledger.build(printed)
+        ledger = Ledger.build(printed)
+        if self.failure.format != "snapshot":
+            return ledger
+        told = {name: "recorded" if how == "printed" else how for name, how in ledger.origins.items()}
+        return replace(ledger, origins=told)
 
     def _printed(self) -> dict[str, Amount]:
         printed: dict[str, Amount] = {}

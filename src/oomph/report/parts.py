@@ -55,7 +55,7 @@ def printed_only(ledger: Ledger) -> Ledger:
     printed = {
         name: Amount(getattr(ledger, name), ledger.slack_bytes.get(name, 0))
         for name, origin in ledger.origins.items()
-        if origin == "printed"
+        if origin in ("printed", "recorded")
     }
     return Ledger(
         **{name: size.bytes for name, size in printed.items()},

@@ -60,7 +60,6 @@ def failure_of(device: DeviceReport, document: Document) -> Failure:
     numbers = {
         "requested_bytes": Amount(failure.segment_bytes),
         "allocated_bytes": Amount(failure.allocated_bytes),
-        "unallocated_bytes": Amount(failure.reserved_bytes - failure.allocated_bytes),
         "reserved_bytes": Amount(failure.reserved_bytes),
     }
     if failure.free_bytes is not None:
