@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.units import GIB, KIB, MIB, NOT_A_SIZE_GIB, TIB, Amount, amount, format_bytes, parse_size
+from oomph.units import (
+    GIB,
+    KIB,
+    MIB,
+    NOT_A_SIZE_GIB,
+    TIB,
+    Amount,
+    amount,
+    format_bytes,
+    parse_size,
+    size_given,
+)
 
 
 @pytest.mark.parametrize(
@@ -109,3 +120,28 @@ def test_no_text_makes_it_raise(text):
 
 def test_the_units_are_powers_of_1024():
     assert (KIB, MIB, GIB, TIB) == (1024, 1024**2, 1024**3, 1024**4)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("84208000000", 84_208_000_000),
+        ("84_208_000_000", 84_208_000_000),
+        ("84.208e9", 84_208_000_000),
+        ("1E3", 1000),
+        (" 78GiB ", 78 << 30),
+        ("40 GB", 40_000_000_000),
+        ("512MiB", 512 << 20),
+        ("0", None),
+        ("0 GiB", None),
+        ("-5", None),
+        ("1e99", None),
+        ("9" * 30, None),
+        ("nan", None),
+        ("many", None),
+        ("", None),
+        ("٣", None),
+    ],
+)
+def test_a_size_that_a_person_gives(text, size):
+    assert size_given(text) == size

@@ -20,6 +20,8 @@ _BINARY = {"b": 1, "byte": 1, "bytes": 1, "kib": KIB, "mib": MIB, "gib": GIB, "t
 _LETTER = {"k": KIB, "m": MIB, "g": GIB, "t": TIB}
 _DECIMAL = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _DECIMAL_COMMA = re.compile(r"[0-9]{1,12},[0-9]{1,2}$")
+#: Bytes without a unit, as people write them on a command line.
+_PLAIN = re.compile(r"[0-9][0-9_,]{0,24}(?:\.[0-9]{1,12})?(?:e\+?[0-9]{1,2})?\Z", re.IGNORECASE)
 _SIZE = re.compile(r"\s*([0-9][0-9,_]*(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*\Z")
 
 #: 2**64 - 1 printed in GiB: "not available" (WSL2, NVML) or "no limit" (cudaMallocAsync); never a size.
@@ -77,6 +79,16 @@ def parse_size(text: str, *, decimal_units_are_binary: bool = False) -> Amount |
     if match is None:
         return None
     return amount(match[1], match[2], decimal_units_are_binary=decimal_units_are_binary)
+
+
+def size_given(text: str) -> int | None:
+    """The bytes of a size that a person gives: "78GiB", or a plain number of bytes ("84208000000", "84.208e9"). None
+    for what is no size, or not above 0."""
+    if _PLAIN.match(text.strip()):
+        size = Decimal(text.strip().replace("_", "").replace(",", ""))
+        return int(size) if 1 <= size < 2**63 else None
+    amount_given = parse_size(text)
+    return amount_given.bytes if amount_given is not None and amount_given.bytes > 0 else None
 
 
 def format_bytes(size_bytes: int) -> str:

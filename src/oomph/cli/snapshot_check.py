@@ -79,12 +79,12 @@ def capacity_of(request: Request) -> int | None:
     """The bytes of --capacity; None without it. Raises UsageError for what is no size."""
     if request.capacity is None:
         return None
-    from oomph.units import parse_size
+    from oomph.units import size_given
 
-    size = parse_size(request.capacity)
-    if size is None or size.bytes <= 0:
-        raise UsageError(f"--capacity {request.capacity[:60]!r} is no size; give one like 78GiB")
-    return size.bytes
+    size = size_given(request.capacity)
+    if size is None:
+        raise UsageError(f"--capacity {request.capacity[:60]!r} is no size; give one like 78GiB, or bytes")
+    return size
 
 
 def check_setting(setting: str) -> None:
@@ -93,10 +93,9 @@ def check_setting(setting: str) -> None:
     if word in ("all", "empty_cache", "defaults"):
         return
     if word.startswith("capacity:"):
-        from oomph.units import parse_size
+        from oomph.units import size_given
 
-        size = parse_size(word.removeprefix("capacity:"))
-        if size is None or size.bytes <= 0:
+        if size_given(word.removeprefix("capacity:")) is None:
             raise UsageError(f"--what-if {word[:60]!r}: not a size; give one like capacity:40GiB")
         return
     from oomph.memory.allocator.settings import AllocatorSettings

@@ -11,7 +11,7 @@ from oomph.memory.allocator.errors import SettingsError
 from oomph.memory.allocator.parsing import parse
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.allocator.sizes import UNLIMITED_BYTES
-from oomph.units import MIB, format_bytes, parse_size
+from oomph.units import MIB, format_bytes, size_given
 
 ALL = "all"
 EMPTY_CACHE = "empty_cache"
@@ -120,12 +120,12 @@ def _one(text: str, settings: AllocatorSettings, boundaries: Sequence[int]) -> P
 
 
 def _other_device(text: str, settings: AllocatorSettings) -> Plan:
-    amount = parse_size(text[len(_CAPACITY) :])
-    if amount is None or amount.bytes <= 0:
+    size = size_given(text[len(_CAPACITY) :])
+    if size is None:
         raise UsageError(f"--what-if {text}: write a size, such as capacity:40GiB.")
-    change = f"a device that gives PyTorch {format_bytes(amount.bytes)} in all"
+    change = f"a device that gives PyTorch {format_bytes(size)} in all"
     note = "A card gives PyTorch less than its size: the CUDA context and other libraries take their part."
-    return Plan(text, change, settings, capacity_bytes=amount.bytes, caveats=(note,))
+    return Plan(text, change, settings, capacity_bytes=size, caveats=(note,))
 
 
 def _layered(text: str, settings: AllocatorSettings) -> Plan:
