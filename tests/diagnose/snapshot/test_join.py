@@ -8,7 +8,9 @@ import pytest
 
 from oomph.api import explain, snapshot
 from oomph.diagnose.model import Certainty, Diagnosis, Outcome
+from oomph.diagnose.snapshot.join import join
 from oomph.errors import InputError
+from oomph.evidence.read import read
 from oomph.phases import Phase
 from oomph.report.options import ReportOptions
 from oomph.report.text import render_text
@@ -257,3 +259,18 @@ def test_a_request_without_a_stack_has_the_phase_around_it(tmp_path: Path):
     phase = explained(tmp_path, made, None).phase
     assert phase is not None
     assert (phase.phase, phase.evidence) == (Phase.BACKWARD, "snapshot")
+
+
+def test_each_rank_has_its_own_snapshot(tmp_path: Path):
+    """Two ranks fail with the same sizes, as they do with batches of one shape."""
+    made = fragmentation.tails(1)
+    for rank in range(2):
+        lines = "".join(f"[rank{rank}]: {line}\n" for line in log_of(made).splitlines())
+        (tmp_path / f"rank_{rank}.log").write_text(lines)
+        (tmp_path / f"oom_rank{rank}.pickle").write_bytes(made.pickled("2.13"))
+    evidence = read(sorted(tmp_path.glob("*.log")))
+    reports = [snapshot(path) for path in sorted(tmp_path.glob("*.pickle"))]
+    joined, insides = join(evidence, reports)
+    assert len(joined.failures) == 2
+    for failure in joined.failures:
+        assert insides[failure.position].source.endswith(f"oom_rank{failure.rank}.pickle")

@@ -8,12 +8,12 @@ from __future__ import annotations
 from oomph.diagnose.snapshot.model import DeviceReport, SnapshotReport
 from oomph.diagnose.snapshot.places import is_python
 from oomph.evidence.model import Document, Fact, Failure, Frame, Kind, Line, Position, Traceback
-from oomph.evidence.sources.ranks import place_files
+from oomph.evidence.sources.ranks import Place
 from oomph.units import Amount
 
 
-def document_of(report: SnapshotReport, index: int) -> Document:
-    """The document that stands for a snapshot."""
+def document_of(report: SnapshotReport, index: int, place: Place) -> Document:
+    """The document that stands for a snapshot, which lies at `place` among its siblings."""
     lines = [
         Line(f"memory snapshot of PyTorch {report.era} or later; settings: {report.settings or 'none'}", 0)
     ]
@@ -32,7 +32,6 @@ def document_of(report: SnapshotReport, index: int) -> Document:
                 failure.position,
             )
         )
-    [place] = place_files([report.source], {})
     return Document(
         report.source,
         lines,

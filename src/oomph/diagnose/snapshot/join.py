@@ -13,6 +13,7 @@ from dataclasses import replace
 from oomph.diagnose.snapshot.evidence import document_of, fact_of, failure_of, traceback_of
 from oomph.diagnose.snapshot.model import DeviceReport, Inside, SnapshotReport
 from oomph.evidence.model import Evidence, Failure, Kind, Position
+from oomph.evidence.sources.ranks import place_files
 from oomph.units import Amount
 
 
@@ -20,8 +21,9 @@ def join(evidence: Evidence, reports: Sequence[SnapshotReport]) -> tuple[Evidenc
     """The evidence with what the snapshots add, and what is known of the inside of each failure, by the position of
     the failure's print."""
     insides: dict[Position, Inside] = {}
-    for report in reports:
-        document = document_of(report, len(evidence.documents))
+    places = place_files([report.source for report in reports], {})
+    for report, place in zip(reports, places, strict=True):
+        document = document_of(report, len(evidence.documents), place)
         evidence = replace(evidence, documents=(*evidence.documents, document))
         fact = fact_of(report, document)
         if fact is not None and evidence.fact("alloc_conf") is None:
@@ -38,7 +40,13 @@ def _device(
     if device.failure is None:
         return evidence
     inside = Inside(report.source, report.settings, device, exact=True)
-    printed = [one for one in evidence.failures if _is_same(one, device)]
+    rank = evidence.documents[-1].rank
+    # Ranks of one job often fail with the same sizes.
+    printed = [
+        one
+        for one in evidence.failures
+        if _is_same(one, device) and (rank is None or one.rank is None or one.rank == rank)
+    ]
     if printed:
         insides.update({one.position: inside for one in printed})
         return evidence
