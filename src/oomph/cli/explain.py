@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from oomph.cli.codes import chosen_rules, complete_codes
+from oomph.cli.codes import chosen_rules
+from oomph.cli.options import colour_option, quiet_option, redact_option, rule_options
 from oomph.cli.output import check_target, emit, one_line, write_file
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Request:
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(), help="Write to FILE instead of standard output."
 )
-@click.option("--redact", is_flag=True, help="Leave out user names, host names, paths and tokens.")
+@redact_option
 @click.option(
     "--rank",
     metavar="N",
@@ -78,28 +79,12 @@ class Request:
     default=None,
     help="Say what differs between two runs (text only).  [default: when two logs of different runs both failed]",
 )
-@click.option(
-    "--select",
-    metavar="CODES",
-    multiple=True,
-    shell_complete=complete_codes,
-    help="Use only these rules: codes or beginnings of codes (OOM2), separated by commas.",
-)
-@click.option(
-    "--ignore", metavar="CODES", multiple=True, shell_complete=complete_codes, help="Leave these rules out."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@rule_options
+@quiet_option
 @click.option(
     "-v", "--verbose", is_flag=True, help="Say on stderr what was read; show the traceback of a bug."
 )
-@click.option(
-    "--color",
-    "colour",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="Colour; auto honours NO_COLOR, FORCE_COLOR and pipes.",
-)
+@colour_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even when something was found.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: object) -> None:

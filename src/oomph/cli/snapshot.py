@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from oomph.cli.codes import complete_codes
+from oomph.cli.options import colour_option, quiet_option, redact_option, rule_options
 
 
 @dataclass(frozen=True)
@@ -117,32 +117,16 @@ def _complete_words(ctx: click.Context, param: click.Parameter, incomplete: str)
 @click.option(
     "--all", "show_all", is_flag=True, help="List every stack, free list and retry; with -v each stack whole."
 )
-@click.option("--redact", is_flag=True, help="Leave out user names, host names, paths and tokens.")
-@click.option(
-    "--select",
-    metavar="CODES",
-    multiple=True,
-    shell_complete=complete_codes,
-    help="Use only these rules: codes or beginnings of codes (OOM2), separated by commas.",
-)
-@click.option(
-    "--ignore", metavar="CODES", multiple=True, shell_complete=complete_codes, help="Leave these rules out."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@redact_option
+@rule_options
+@quiet_option
 @click.option(
     "-v",
     "--verbose",
     is_flag=True,
     help="Show call stacks; say on stderr what was read; show the traceback of a bug.",
 )
-@click.option(
-    "--color",
-    "colour",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="Colour; auto honours NO_COLOR, FORCE_COLOR and pipes.",
-)
+@colour_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even when a request failed.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: object) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import resources
-from typing import Any
 
 import msgspec
 
@@ -12,7 +10,7 @@ from oomph import __version__
 from oomph.diagnose import model as diagnose
 from oomph.evidence import model as evidence
 from oomph.memory import ledger as memory
-from oomph.report import wire
+from oomph.report import schemas, wire
 from oomph.report.options import ReportOptions
 from oomph.report.view import Source, View, prepare
 from oomph.report.words import headline
@@ -44,19 +42,12 @@ def render_json(diagnosis: diagnose.Diagnosis, options: ReportOptions) -> str:
 
 def read_schema() -> str:
     """The published JSON Schema of what `render_json` returns."""
-    folder = resources.files("oomph.report") / "schema"
-    return (folder / "explain.schema.json").read_text(encoding="utf-8")
+    return schemas.published("explain")
 
 
 def schema_text() -> str:
     """The JSON Schema, generated from `wire`; the published file must equal it."""
-    schema: dict[str, Any] = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:oomph:explain:{wire.SCHEMA_VERSION}",
-        "title": f"oomph explain, version {wire.SCHEMA_VERSION}",
-        **msgspec.json.schema(wire.Report),
-    }
-    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+    return schemas.generated("explain", wire.SCHEMA_VERSION, wire.Report)
 
 
 def _report(view: View) -> wire.Report:

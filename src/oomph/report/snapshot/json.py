@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
-from typing import Any
 
 import msgspec
 
@@ -12,6 +10,7 @@ from oomph import __version__
 from oomph.diagnose.snapshot import model
 from oomph.diagnose.snapshot.compare_model import SnapshotComparison
 from oomph.memory import stacks
+from oomph.report import schemas
 from oomph.report.json import wire_advice, wire_finding, wire_ledger
 from oomph.report.options import ReportOptions
 from oomph.report.snapshot import wire
@@ -53,19 +52,12 @@ def document(
 
 def read_schema() -> str:
     """The published JSON Schema of what `render_json` returns."""
-    folder = resources.files("oomph.report") / "schema"
-    return (folder / "snapshot.schema.json").read_text(encoding="utf-8")
+    return schemas.published("snapshot")
 
 
 def schema_text() -> str:
     """The JSON Schema, generated from `wire`; the published file must equal it."""
-    schema: dict[str, Any] = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:oomph:snapshot:{wire.SCHEMA_VERSION}",
-        "title": f"oomph snapshot, version {wire.SCHEMA_VERSION}",
-        **msgspec.json.schema(wire.Report),
-    }
-    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+    return schemas.generated("snapshot", wire.SCHEMA_VERSION, wire.Report)
 
 
 class Shared:
