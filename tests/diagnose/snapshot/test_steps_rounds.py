@@ -22,12 +22,15 @@ class Script:
         self.events: list[dict[str, Any]] = []
         self.held: dict[int, int] = {}
 
-    def take(self, line: int) -> int:
+    def take(self, line: int, function: str = "f") -> int:
         place = next(place for place in range(10_000) if place not in self.held)
         self.held[place] = line
         self.events.append(
             event(
-                "alloc", BASE + place * PLACE, PLACE, frames=[{"name": "f", "filename": "x.py", "line": line}]
+                "alloc",
+                BASE + place * PLACE,
+                PLACE,
+                frames=[{"name": function, "filename": "x.py", "line": line}],
             )
         )
         return place
@@ -116,3 +119,33 @@ def test_requests_in_no_order_do_not_repeat():
         script.drop(script.take(line))
     assert script.report().steps is not None
     assert script.report().steps.count == 0
+
+
+def named(rounds: int, *, keep: bool) -> DeviceReport:
+    """A loop of inference: a forward, named so, and a line that keeps something of each round with `keep`."""
+    script = Script()
+    for _ in range(rounds):
+        taken = [script.take(10 + line, "forward") for line in range(6)]
+        if keep:
+            script.take(99, "collect")
+        for place in taken:
+            script.drop(place)
+    return script.report()
+
+
+def test_what_a_loop_of_inference_keeps_grows_too():
+    report = named(12, keep=True)
+    assert report.steps is not None
+    assert report.steps.count == 0
+    assert report.growth is not None
+    [leak] = report.growth.leaks
+    assert leak.place is not None
+    assert (leak.place.function, leak.bytes_per_step) == ("collect", PLACE)
+    assert leak.certainty is Certainty.LIKELY
+    assert "No training steps were recognised" in report.growth.says
+
+
+def test_a_loop_of_inference_that_keeps_nothing_does_not_grow():
+    report = named(12, keep=False)
+    assert report.growth is not None
+    assert report.growth.leaks == ()

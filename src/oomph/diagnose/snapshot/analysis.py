@@ -123,7 +123,12 @@ class Analysis:
         unknown = tuple(Phase).index(Phase.UNKNOWN)
         if found.count or bool((self.event_phase != unknown).any()):
             return found
-        return find_rounds(self.timeline, self._alloc_stacks) or found
+        return self.rounds or found
+
+    @cached_property
+    def rounds(self) -> Steps | None:
+        """What repeats in the trace by its stacks, whatever it is; None where nothing does."""
+        return find_rounds(self.timeline, self._alloc_stacks)
 
     def step_of(self, positions: Ints) -> NDArray[np.int32]:
         """The step (from 0) in which each position lies; -1 before the first, or without steps."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.snapshot.growth_says import says
-from oomph.diagnose.snapshot.model import Growth, Leak
+from oomph.diagnose.snapshot.model import Growth, Leak, Steps
 from oomph.diagnose.snapshot.moments import fatal_oom
 from oomph.diagnose.snapshot.places import place_of
 from oomph.memory.categories import CATEGORIES, Category
@@ -36,13 +36,30 @@ class _Marks:
     firsts: NDArray[np.int64]
     end: int
     judged: int
+    certainty: Certainty  # of the steps
 
 
 def growth_of(analysis: Analysis, available_bytes: int | None) -> Growth:
-    """What grows. `available_bytes` is what PyTorch can have in all, None where it is not known."""
+    """What grows. `available_bytes` is what PyTorch can have in all, None where it is not known.
+
+    A trace without training steps (a loop of inference, code whose names tell nothing) may still repeat: then
+    repetitions stand for steps, if what is found is more than a guess.
+    """
+    found = _over(analysis, analysis.steps, available_bytes)
+    if analysis.steps.first_positions or analysis.rounds is None:
+        return found
+    other = _over(analysis, analysis.rounds, available_bytes)
+    if not other.leaks or other.leaks[0].certainty is Certainty.POSSIBLE:
+        return found
+    note = f"No training steps were recognised: {analysis.rounds.why}, and each repetition counts as a step here."
+    return replace(other, says=f"{other.says} {note}")
+
+
+def _over(analysis: Analysis, cycle: Steps, available_bytes: int | None) -> Growth:
+    """What grows from one step of `cycle` to the next."""
     fatal = fatal_oom(analysis.timeline)
     end = len(analysis.timeline) - 1 if fatal is None else fatal
-    firsts = np.array([one for one in analysis.steps.first_positions if one <= end], np.int64)
+    firsts = np.array([one for one in cycle.first_positions if one <= end], np.int64)
     steps = len(firsts)
     judged = steps - (1 if fatal is None else 2)
     if judged < MIN_STEPS:
@@ -50,7 +67,7 @@ def growth_of(analysis: Analysis, available_bytes: int | None) -> Growth:
         if steps:
             told = f"the trace has {steps} {'step' if steps == 1 else 'steps'}, too few"
         return Growth(f"Growth from step to step cannot be told: {told}.", steps)
-    marks = _Marks(firsts, end, judged)
+    marks = _Marks(firsts, end, judged, cycle.certainty)
     rows, born_in = _survivors(analysis, marks)
     leaks = _leaks(analysis, rows, born_in, marks)
     peaks = _peaks(analysis, marks)
@@ -105,7 +122,7 @@ def _leaks(
     candidates = np.isin(every_kind, np.array(list(series), np.int64))
     every, every_kind = every[candidates], every_kind[candidates]
     found = [
-        _leak(analysis, rows[kinds == kind], born_in[kinds == kind], one)
+        _leak(analysis, rows[kinds == kind], born_in[kinds == kind], one, marks.certainty)
         for kind, one in series.items()
         if _still_grows(analysis, every[every_kind == kind], marks, one)
     ]
@@ -182,6 +199,7 @@ def _leak(
     rows: NDArray[np.intp],
     in_steps: NDArray[np.int64],
     series: _Series,
+    certainty: Certainty,
 ) -> Leak:
     sizes = analysis.lifetimes.size_bytes[rows]
     # What the first step leaves is not the usual: where no stack tells them apart, optimizer states are in it too.
@@ -207,7 +225,7 @@ def _leak(
         first_step=series.since,
         certainty=_weaker(
             Certainty.CERTAIN if sure else Certainty.LIKELY if steady else Certainty.POSSIBLE,
-            analysis.steps.certainty,
+            certainty,
         ),
     )
 
