@@ -54,14 +54,6 @@ class Lifetimes:
         """Rows of the blocks that are allocated after the event at `position` (-1: when the trace begins)."""
         return np.flatnonzero((self.born <= position) & (self.freed > position))
 
-    def row_of(self, position: int) -> int | None:
-        """The row of the block that the event at `position` allocates or frees, None for other events."""
-        for column in (self.born, self.freed, self.done):
-            found = np.flatnonzero(column == position)
-            if len(found):
-                return int(found[0])
-        return None
-
     def allocated_changes(self) -> Ints:
         """By how much each event changes the allocated bytes."""
         change = np.zeros(self.events, np.int64)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from oomph.diagnose.snapshot.model import How, Moment
 from oomph.errors import UsageError
-from oomph.memory.stacks import Frame
 from oomph.memory.timeline import UNKNOWN, Kind, Timeline
 from oomph.phases import Phase
 
@@ -134,8 +133,3 @@ def elapsed_us(timeline: Timeline) -> NDArray[np.int64]:
     backwards, as in a damaged file, it is that of the event before."""
     elapsed: NDArray[np.int64] = np.maximum.accumulate(timeline.time_us) - timeline.time_us[0]
     return elapsed
-
-
-def python_frames(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """Those that are Python code."""
-    return tuple(frame for frame in frames if frame.file.endswith(".py") or frame.file.startswith("<"))
