@@ -29,6 +29,8 @@ def period_of(values: NDArray[np.integer], least: int) -> tuple[int, int] | None
         return None
     for period in _candidates(values, least):
         same = values[period:] == values[:-period]
+        if np.count_nonzero(same) * 2 < _SAME * len(same):
+            continue  # no tail of half the length can be alike
         # What comes before the loop (loading, a warm-up) need not repeat: the longest tail that does.
         bad = np.cumsum(~same[::-1])
         good = np.flatnonzero(bad <= (1 - _SAME) * np.arange(1, len(same) + 1))
