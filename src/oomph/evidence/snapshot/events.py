@@ -18,21 +18,10 @@ from typing import Any
 import numpy as np
 
 from oomph.evidence.snapshot.values import MOST, MOST_BYTES, MalformedError, pool_of
+from oomph.memory.records import ACTIONS
 from oomph.memory.stacks import Stacks
 from oomph.memory.timeline import UNKNOWN, Kind, Timeline, empty_timeline
 
-ACTIONS = {
-    "alloc": Kind.ALLOC,
-    "free_requested": Kind.FREE_REQUESTED,
-    "free_completed": Kind.FREE_COMPLETED,
-    "segment_alloc": Kind.SEGMENT_ALLOC,
-    "segment_free": Kind.SEGMENT_FREE,
-    "segment_map": Kind.SEGMENT_MAP,
-    "segment_unmap": Kind.SEGMENT_UNMAP,
-    "oom": Kind.OOM,
-    "snapshot": Kind.SNAPSHOT,
-    "annotate": Kind.ANNOTATE,
-}
 _NUMBERS = {action: int(kind) for action, kind in ACTIONS.items()}
 #: Kinds whose events need neither an address nor a size: OOM, which has `device_free` in place of `addr`, and marks.
 _MARKS = (int(Kind.OOM), int(Kind.SNAPSHOT), int(Kind.ANNOTATE))

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oomph.errors import OomphError
-from oomph.evidence.snapshot.events import ACTIONS
-from oomph.memory.allocator.layout import ALLOCATED, INACTIVE, BlockState, SegmentState
+from oomph.memory.allocator.layout import INACTIVE, BlockState
 from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.memory.records import PICKLE_PROTOCOL, event_records, segment_record
 from oomph.memory.stacks import Frame
-from oomph.memory.timeline import UNKNOWN, Kind
+from oomph.memory.timeline import UNKNOWN
 from oomph.report.exports.exactly import Ends, exactly
 from oomph.report.exports.names import Names
 from oomph.report.exports.target import replacing
@@ -28,9 +28,6 @@ from oomph.report.exports.window import around_the_moment, chosen
 if TYPE_CHECKING:
     from oomph.diagnose.snapshot.analysis import Analysis
 
-#: What torch.cuda.memory._dump_snapshot uses on every Python that PyTorch supports (3.8 to 3.13).
-_PROTOCOL = 4
-_ACTION_NAMES = {int(kind): action for action, kind in ACTIONS.items()}
 #: Text that PyTorch adds to frames of FX graphs (augment_with_fx_traces).
 _FX_KEYS = ("fx_node_op", "fx_node_name", "fx_original_trace")
 
@@ -51,7 +48,7 @@ def write_smaller(
         begin, end = chosen(analysis, first, last)
     content = smaller(analysis, exactly(analysis, begin, end), redact=redact)
     with replacing(target) as stream:
-        pickle.dump(content, stream, protocol=_PROTOCOL)
+        pickle.dump(content, stream, protocol=PICKLE_PROTOCOL)
 
 
 def smaller(analysis: Analysis, ends: Ends, *, redact: bool = False) -> dict[str, Any]:
@@ -87,7 +84,10 @@ class _Cut:
         analysis = self._analysis
         events = self._events()
         content: dict[str, Any] = {
-            "segments": [self._segment(segment) for segment in self._layout],
+            "segments": [
+                segment_record(segment, analysis.index, self._era, self._frames_of)
+                for segment in self._layout
+            ],
             "device_traces": [[] for _ in range(analysis.index)] + [events],
         }
         if self._era >= (2, 4):
@@ -103,49 +103,14 @@ class _Cut:
     # -- events -----------------------------------------------------------------------------------------------------
 
     def _events(self) -> list[dict[str, Any]]:
-        timeline, window = self._timeline, slice(self._first, self._last)
-        kinds = timeline.kind[window].tolist()
-        columns = (timeline.address, timeline.size_bytes, timeline.stream)
-        events: list[dict[str, Any]] = [
-            {"action": _ACTION_NAMES[kind], "addr": address, "size": size, "stream": stream}
-            for kind, address, size, stream in zip(
-                kinds, *(column[window].tolist() for column in columns), strict=True
-            )
-        ]
-        self._add_times(events)
-        self._add_frames(events)
-        self._add_pools(events)
-        for position in np.flatnonzero(timeline.kind[window] == Kind.OOM).tolist():
-            event = events[position]
-            del event["addr"]
-            free = timeline.free_bytes.get(position + self._first)
-            if free is not None:
-                event["device_free"] = free
-        for event in events if self._era >= (2, 8) else ():
-            event["compile_context"] = "N/A"
-        for event in events if self._era >= (2, 10) else ():
-            event["user_metadata"] = ""
-        return events
-
-    def _add_times(self, events: list[dict[str, Any]]) -> None:
-        times = self._timeline.time_us[self._first : self._last]
-        if self._era >= (2, 3) and bool(np.any(times != UNKNOWN)):
-            for event, time in zip(events, times.tolist(), strict=True):
-                event["time_us"] = time
-
-    def _add_frames(self, events: list[dict[str, Any]]) -> None:
         raw = self._timeline.frame_lists
-        if raw is None:
-            return
-        for position, (event, number) in enumerate(zip(events, self._stacks, strict=True), self._first):
-            known = self._lists.get(number)
-            event["frames"] = self._list(number, raw[position]) if known is None else known
-
-    def _add_pools(self, events: list[dict[str, Any]]) -> None:
-        numbers = self._timeline.pool[self._first : self._last]
-        if self._era >= (2, 13):
-            for position in np.flatnonzero(numbers != UNKNOWN).tolist():
-                events[position]["pool_id"] = self._timeline.pools[numbers[position]]
+        frames = None
+        if raw is not None:
+            frames = [
+                self._list(number) if number in self._lists else self._list(number, raw[position])
+                for position, number in enumerate(self._stacks, self._first)
+            ]
+        return event_records(self._timeline.part(slice(self._first, self._last)), self._era, frames)
 
     # -- stacks -----------------------------------------------------------------------------------------------------
 
@@ -183,36 +148,9 @@ class _Cut:
 
     # -- segments ---------------------------------------------------------------------------------------------------
 
-    def _segment(self, segment: SegmentState) -> dict[str, Any]:
-        used = [block for block in segment.blocks if block.state != INACTIVE]
-        record: dict[str, Any] = {
-            "device": self._analysis.index,
-            "address": segment.address,
-            "total_size": segment.size,
-            "stream": segment.stream,
-            "segment_type": "small" if segment.small else "large",
-            "allocated_size": sum(block.size for block in used if block.state == ALLOCATED),
-            "active_size": sum(block.size for block in used),
-            "requested_size": sum(block.requested for block in used),
-            "blocks": [self._block(block) for block in segment.blocks],
-        }
-        if self._era >= (2, 1):
-            record.update(segment_pool_id=segment.pool, is_expandable=segment.expandable, frames=[])
-        return record
-
-    def _block(self, block: BlockState) -> dict[str, Any]:
+    def _frames_of(self, block: BlockState) -> list[dict[str, Any]]:
         number = self._block_stacks.get(block.address, -1) if block.state != INACTIVE else -1
-        frames = self._list(number)
-        record: dict[str, Any] = {
-            "size": block.size,
-            "requested_size": block.requested,
-            "state": block.state,
-        }
-        if self._era >= (2, 1):
-            record.update(address=block.address, frames=frames)
-        elif frames:
-            record["history"] = [{"addr": block.address, "real_size": block.requested, "frames": frames}]
-        return record
+        return self._list(number)
 
     # -- the rest ---------------------------------------------------------------------------------------------------
 
