@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from oomph.memory.allocator.layout import ALLOCATED, INACTIVE, BlockState, SegmentState
 from oomph.memory.timeline import UNKNOWN, Kind, Timeline
 
@@ -48,13 +46,13 @@ def event_records(
         )
     ]
     times = timeline.time_us
-    if torch >= (2, 3) and bool(np.any(times != UNKNOWN)):
+    if torch >= (2, 3) and bool((times != UNKNOWN).any()):
         for event, time in zip(events, times.tolist(), strict=True):
             event["time_us"] = time
     for event, stack in zip(events, frames or (), strict=False):
         event["frames"] = stack
     if torch >= (2, 13):
-        for position in np.flatnonzero(timeline.pool != UNKNOWN).tolist():
+        for position in (timeline.pool != UNKNOWN).nonzero()[0].tolist():
             events[position]["pool_id"] = timeline.pools[timeline.pool[position]]
     for position in timeline.positions(Kind.OOM).tolist():
         event = events[position]
@@ -70,7 +68,10 @@ def event_records(
 
 
 def segment_record(
-    segment: SegmentState, device: int, torch: tuple[int, int], frames_of: Callable[[BlockState], list[Record]]
+    segment: SegmentState,
+    device: int,
+    torch: tuple[int, int],
+    frames_of: Callable[[BlockState], list[Record]],
 ) -> Record:
     """A segment with its blocks. `frames_of` gives the stack of a block; [] where none is known."""
     used = [block for block in segment.blocks if block.state != INACTIVE]
