@@ -38,7 +38,7 @@ def test_the_scripts_own_flags(line, setting, expected):
 
 
 def test_several_settings_in_order():
-    assert apply("--a 1", "a=2", "b=3", "a=4") == "--a 4 --b 3"
+    assert apply("--a 1", "a=2", "b=3", "a=4") == "--a 4 -b 3"
 
 
 def test_commands_that_take_bare_words():
