@@ -8,8 +8,8 @@ What is missing there, and what stands in (docs/decisions/0010-fake-cuda-device.
 2. An accelerator. Autograd asks `at::getAccelerator()` (ATen/DeviceAccelerator.cpp), which asks the CUDA hooks.
 3. No context. With `hasPrimaryContext` false autograd's engine remembers no streams (torch/csrc/autograd/engine.cpp).
 
-The hooks object gets a copy of its own table of functions with three of them replaced by functions that exist in the
-process; no Python runs in them. All of this lasts until the process ends.
+The hooks object gets a copy of its own table of functions with a few of them replaced by functions that exist in the
+process; no Python runs in them. Pinned memory, which data loaders ask for, is ordinary memory of the CPU. All of this lasts until the process ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _lock = threading.Lock()
 _armed = False
 
 _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
-_REGISTER = "_ZN3c104impl19registerDeviceGuardENS_10DeviceTypeEPKNS0_24DeviceGuardImplInterfaceE"
+_CPU_ALLOCATOR = "_ZN3c1015GetCPUAllocatorEv"
 _HOOKS = "_ZN2at6detail12getCUDAHooksEv"
 _TABLE = "_ZTVN2at18CUDAHooksInterfaceE"
 
@@ -83,7 +83,7 @@ def _prepare(torch: Any) -> None:
         c10 = ctypes.CDLL(str(root / "lib/libc10.so"))
         cpu = ctypes.CDLL(str(root / "lib/libtorch_cpu.so"))
         guards = ctypes.c_void_p.in_dll(c10, _GUARDS)
-        register = getattr(c10, _REGISTER)
+        cpu_allocator = ctypes.cast(getattr(c10, _CPU_ALLOCATOR), ctypes.c_void_p).value or 0
         get_hooks = getattr(cpu, _HOOKS)
         table = ctypes.addressof(ctypes.c_void_p.in_dll(cpu, _TABLE))
     except (OSError, ValueError, AttributeError) as error:
@@ -95,8 +95,8 @@ def _prepare(torch: Any) -> None:
     get_hooks.restype = ctypes.c_void_p
     hooks = get_hooks()
     _check_object(torch, hooks, table)
-    _set_guard(torch, ctypes.addressof(guards) + _CUDA * WORD, register, zero)
-    _set_hooks(hooks, layout, zero)
+    _set_guard(torch, ctypes.addressof(guards) + _CUDA * WORD, zero)
+    _set_hooks(hooks, layout, zero, cpu_allocator)
     _avoid_device_init()
 
 
@@ -126,23 +126,21 @@ def _check_object(torch: Any, hooks: int, table: int) -> None:
         raise _refused(torch, f"its CUDA hooks are of an unknown class ({name.decode('ascii', 'replace')})")
 
 
-def _set_guard(torch: Any, slot: int, register: Any, zero: int) -> None:
+def _set_guard(torch: Any, slot: int, zero: int) -> None:
     """c10's no-op guard for CUDA."""
     if not words(slot, 1)[0]:
         # The guard interface has about 20 functions; a table may be longer than what is called.
         functions = (ctypes.c_uint64 * 64)(*[zero] * 64)
         guard = (ctypes.c_uint64 * 1)(ctypes.addressof(functions))
         _keep(functions, guard)
-        register(ctypes.c_byte(_CUDA), ctypes.byref(guard))
-        before = ctypes.addressof(guard)
-    else:
-        before = words(slot, 1)[0]
+        ctypes.c_uint64.from_address(slot).value = ctypes.addressof(guard)
+    before = words(slot, 1)[0]
     torch._C._ensureCUDADeviceGuardSet()  # noqa: SLF001 - what FakeTensorMode itself calls
     if words(slot, 1)[0] == before:
         raise _refused(torch, "c10 has not put its no-op guard in place")
 
 
-def _set_hooks(hooks: int, layout: Layout, zero: int) -> None:
+def _set_hooks(hooks: int, layout: Layout, zero: int, cpu_allocator: int) -> None:
     """Points the hooks object to a copy of its table, with the functions that must answer differently."""
     count = PREFIX + len(layout.methods)
     own = words(hooks, 1)[0]
@@ -151,9 +149,16 @@ def _set_hooks(hooks: int, layout: Layout, zero: int) -> None:
     true = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
     # Before 2.6 or so the hooks had no isBuilt, and getAccelerator() asked hasCUDA().
     built = "isBuilt" if layout.place("isBuilt") is not None else "hasCUDA"
-    for name, function in ((built, true), ("hasPrimaryContext", zero), ("init", zero), ("initCUDA", zero)):
+    replaced = {
+        built: true,
+        "hasPrimaryContext": zero,
+        "init": zero,
+        "initCUDA": zero,
+        "getPinnedMemoryAllocator": cpu_allocator,  # both take nothing that matters and return an Allocator*
+    }
+    for name, function in replaced.items():
         place = layout.place(name)
-        if place is not None and function is not None:
+        if place is not None and function:
             copy[PREFIX + place] = function
     _keep(copy)
     ctypes.c_uint64.from_address(hooks).value = ctypes.addressof(copy) + PREFIX * WORD
