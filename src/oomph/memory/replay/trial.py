@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 
@@ -27,7 +27,7 @@ _DEVICE_BYTES = 1024 * GIB
 _MOST_WAITING = 4096
 #: Stands for a number of syncs that is never counted.
 _NEVER = -1
-_EMPTY, _REQUEST = range(2)
+_RESET, _EMPTY, _REQUEST = range(3)
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Setup:
     failures at these positions, where the device had less than at other times. `limit_bytes`: PyTorch's own cap.
     `empty_after`: positions after which the cache is emptied. `real_capacity_bytes`: what the device had when the
     trace was recorded; releases that its lack explains are left to the simulation, all others are repeated.
+    `driver`: makes what gives segments their addresses (None: new ones lie above or below the last, as the trace's
+    do).
     """
 
     settings: AllocatorSettings
@@ -46,6 +48,7 @@ class Setup:
     capacity_at: Mapping[int, int] = field(default_factory=dict)
     limit_bytes: int | None = None
     empty_after: Sequence[int] = ()
+    driver: Callable[[], Driver] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,10 @@ class _Trial:
         self._requests = requests
         self._setup = setup
         settings = setup.settings
-        driver = Driver.ascending() if requests.ascending else Driver.descending()
+        if setup.driver is not None:
+            driver = setup.driver()
+        else:
+            driver = Driver.ascending() if requests.ascending else Driver.descending()
         # Sizes come rounded (`Requests.sizes`), so the allocator has nothing left to round.
         self.allocator = CachingAllocator(
             replace(settings, roundup_power2_divisions=()),
@@ -106,11 +112,10 @@ class _Trial:
         self._error: DeviceOutOfMemory | None = None
         self._problems = 0
         self._last = len(requests.timeline) - 1
-        self._plant()
+        self._plant(BELOW if driver.rises else ABOVE)
 
-    def _plant(self) -> None:
+    def _plant(self, offset: int) -> None:
         start = self._requests.start
-        offset = BELOW if self._requests.ascending else ABOVE
         plant(self.allocator, start, offset)
         streams = [segment.stream for segment in start.segments] + self._requests.streams
         self._other = max(streams, default=0) + 1
@@ -156,13 +161,16 @@ class _Trial:
         special = [(position + 1, _EMPTY) for position in set(setup.empty_after)]
         special += [(at, _EMPTY) for at in moments(requests.releases, setup.real_capacity_bytes)]
         special += [(position, _REQUEST) for position in requests.failures]
+        special += [(requests.peak_from, _RESET)] if requests.peak_from > 0 else []
         first = 0
         for position, what in sorted(special):
             last = int(requests.places.searchsorted(position))
             if not self._stretch(first, last):
                 return
             first = last
-            if what == _EMPTY:
+            if what == _RESET:
+                self.allocator.reset_peaks()
+            elif what == _EMPTY:
                 self.allocator.empty_cache()
             elif not self._ask_again(position):
                 return

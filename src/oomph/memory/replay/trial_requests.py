@@ -39,6 +39,7 @@ class Requests:
     per step; `pools` too, or it is None where everything is in the default pool. Sizes depend on rounding: `sizes`.
     `final` are the segments at the end: they tell private pools where events do not name any. `emptied` and `retried`
     are positions of releases that are known to be the user's own (empty_cache) or PyTorch's, for a request.
+    `peak_from`: the position from which a trial's peaks count; what is held right before it counts too.
     """
 
     def __init__(
@@ -49,9 +50,11 @@ class Requests:
         *,
         emptied: Collection[int] = (),
         retried: Collection[int] = (),
+        peak_from: int = 0,
     ) -> None:
         self.timeline = timeline
         self.start = start
+        self.peak_from = peak_from
         self._emptied = emptied
         self._retried = retried
         self.ascending = ascending(timeline)
