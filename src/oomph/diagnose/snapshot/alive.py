@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.exact import shared_label
 from oomph.diagnose.snapshot.model import Holder, How, PoolUse, Share
 from oomph.diagnose.snapshot.places import place_of
 from oomph.memory.allocator.layout import INACTIVE, SegmentState
@@ -129,6 +130,7 @@ def _holder(
         phase=phase,
         first_step=int(steps.min()) if len(steps) else None,
         last_step=int(steps.max()) if len(steps) else None,
+        label=shared_label(analysis.labels_of(rows)),
     )
 
 

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oomph.diagnose.snapshot.categories import categorise
+from oomph.diagnose.snapshot.exact import exact_categories, exact_steps, of_blocks
 from oomph.diagnose.snapshot.labels import Labels
 from oomph.diagnose.snapshot.model import Moment, Steps
 from oomph.diagnose.snapshot.moments import choose
 from oomph.diagnose.snapshot.scene import bytes_in_use
 from oomph.diagnose.snapshot.steps import event_phases, find_steps
 from oomph.diagnose.snapshot.steps_rounds import find_rounds
-from oomph.evidence.snapshot import DeviceSnapshot, Snapshot, allocator_settings
+from oomph.evidence.snapshot import Columns, DeviceSnapshot, Snapshot, allocator_settings
 from oomph.memory.allocator.layout import ALLOCATED, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.lifetimes import Lifetimes, lifetimes
@@ -41,6 +42,12 @@ class Analysis:
     @property
     def index(self) -> int:
         return self.device.index
+
+    @property
+    def exact(self) -> Columns | None:
+        """What a trace knows of its events; None for a snapshot of a real run."""
+        traced = self.snapshot.traced
+        return None if traced is None else traced.columns.get(self.index)
 
     @cached_property
     def settings(self) -> AllocatorSettings:
@@ -113,12 +120,16 @@ class Analysis:
     @cached_property
     def event_phase(self) -> NDArray[np.int8]:
         """The phase of each event, as an index into `tuple(Phase)`."""
+        if self.exact is not None:
+            return self.exact.phase
         return event_phases(
             self.timeline, self._alloc_stacks, self.labels, self.snapshot.annotations, self.index
         )
 
     @cached_property
     def steps(self) -> Steps:
+        if self.exact is not None:
+            return exact_steps(self.exact, self.timeline)
         found = find_steps(self.timeline, self.event_phase, self.snapshot.annotations, self.index)
         unknown = tuple(Phase).index(Phase.UNKNOWN)
         if found.count or bool((self.event_phase != unknown).any()):
@@ -144,6 +155,8 @@ class Analysis:
 
     @cached_property
     def _categories(self) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
+        if self.exact is not None:
+            return exact_categories(self.exact, self.timeline, self.lifetimes)
         return categorise(
             self.lifetimes,
             self.block_stack,
@@ -167,6 +180,20 @@ class Analysis:
     def block_certainty(self) -> NDArray[np.int8]:
         """Index into `tuple(Certainty)`."""
         return self._categories[2]
+
+    @cached_property
+    def block_label(self) -> NDArray[np.int32]:
+        """What each block belongs to, as an index into `exact.labels`; -1 where only a trace would know."""
+        if self.exact is None:
+            return np.full(len(self.lifetimes), -1, np.int32)
+        return of_blocks(self.exact.label, self.timeline, self.lifetimes, -1)
+
+    def labels_of(self, rows: NDArray[np.intp]) -> list[str]:
+        """The labels of these blocks, each once; [] where none is known."""
+        if self.exact is None:
+            return []
+        labels = self.exact.labels
+        return [labels[number] for number in np.unique(self.block_label[rows]).tolist() if number >= 0]
 
     # -- the moment -----------------------------------------------------------------------------------------------
 

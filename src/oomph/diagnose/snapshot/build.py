@@ -76,7 +76,9 @@ def _shown(analyses: Sequence[Analysis], device: int | None) -> int:
 
 
 def _device(analysis: Analysis, capacity_bytes: int | None, asked: Sequence[str]) -> DeviceReport:
-    timeline = analysis.timeline
+    timeline, traced = analysis.timeline, analysis.snapshot.traced
+    if capacity_bytes is None and traced is not None:
+        capacity_bytes = traced.capacity_bytes
     fatal = fatal_oom(timeline)
     failure = failure_at(analysis, fatal) if fatal is not None else None
     retries = tuple(retries_of(analysis)) if len(timeline) else ()

@@ -25,6 +25,7 @@ class How(str, Enum):
     LIFETIME = "lifetime"  # when it was allocated and freed, among the phases
     SIZE = "size"  # a size that only one thing has
     PERIOD = "period"  # what repeats
+    TRACED = "trace"  # oomph traced the run itself, and knows
     NONE = "none"  # nothing told it; goes with unknown
 
     def __str__(self) -> str:
@@ -49,7 +50,8 @@ class Holder:
 
     `frames` is the stack, innermost first (empty: none was recorded). `place` is the frame to look at: the innermost
     one of the user's own code, else of a library in Python, else None. `first_step` and `last_step` are the steps in
-    which its blocks were born; None: before the trace, or no steps are known.
+    which its blocks were born; None: before the trace, or no steps are known. `label` is, of a trace, the module, the
+    parameter or the operator that the blocks belong to ("layers.*.mlp": of several); "" where that is not known.
     """
 
     frames: tuple[Frame, ...]
@@ -63,6 +65,7 @@ class Holder:
     phase: Phase
     first_step: int | None = None
     last_step: int | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,10 @@ def describe(analysis: Analysis, kind: str, position: int) -> Moment:
 
 
 def _phase(analysis: Analysis, position: int) -> tuple[Phase, How]:
-    """By the event's own stack; else as the events around it."""
+    """As a trace knows; by the event's own stack; else as the events around it."""
+    if analysis.exact is not None:
+        phase = tuple(Phase)[int(analysis.event_phase[position])]
+        return phase, How.NONE if phase is Phase.UNKNOWN else How.TRACED
     stack = analysis.timeline.stack_of(position)
     if stack >= 0:
         phase = analysis.labels.of(stack).phase

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from oomph.evidence.snapshot.formats import Era
+from oomph.evidence.snapshot.traced import Traced
 from oomph.memory.allocator.layout import SegmentState
 from oomph.memory.timeline import Timeline
 
@@ -42,7 +43,8 @@ class Snapshot:
     """A snapshot file. `devices` has one entry per device index, unused ones included.
 
     `conf_text` is the PYTORCH_CUDA_ALLOC_CONF of the process, None where the file does not hold it. `conf` holds the
-    file's other allocator settings as they were in effect. `notes` are sentences about what was passed over.
+    file's other allocator settings as they were in effect. `notes` are sentences about what was passed over. `traced`
+    is what `oomph trace` wrote beside it; None for a snapshot of a real run.
     """
 
     source: str
@@ -52,6 +54,7 @@ class Snapshot:
     conf: Mapping[str, object] = field(default_factory=dict)
     annotations: tuple[Annotation, ...] = ()
     notes: tuple[str, ...] = ()
+    traced: Traced | None = None
 
     @property
     def has_history(self) -> bool:

@@ -15,6 +15,7 @@ from oomph.evidence.snapshot.events import read_events
 from oomph.evidence.snapshot.formats import Era, detect
 from oomph.evidence.snapshot.model import Annotation, DeviceSnapshot, Snapshot
 from oomph.evidence.snapshot.segments import Segments
+from oomph.evidence.snapshot.traced import read_traced
 from oomph.evidence.snapshot.unpickle import unpickle, without_collector
 from oomph.evidence.snapshot.values import MalformedError, as_dict, as_list, as_text
 from oomph.memory.stacks import Stacks
@@ -82,6 +83,8 @@ def _snapshot(loaded: object, name: str, caps: Caps) -> Snapshot:
         )
         for index in range(max(len(traces), 1 + max(segments.by_device, default=-1)))
     )
+    timelines = [device.timeline for device in devices]
+    traced = read_traced(top["oomph"], timelines, notes) if "oomph" in top else None
     return Snapshot(
         source=name,
         era=era,
@@ -90,6 +93,7 @@ def _snapshot(loaded: object, name: str, caps: Caps) -> Snapshot:
         conf=conf,
         annotations=annotations,
         notes=tuple(notes),
+        traced=traced,
     )
 
 

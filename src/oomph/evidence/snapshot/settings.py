@@ -39,11 +39,15 @@ def allocator_settings(snapshot: Snapshot) -> AllocatorSettings:
 
 
 def _parsed(snapshot: Snapshot) -> AllocatorSettings:
-    """The text's settings; the defaults when PyTorch would refuse it (then the file's text was not what it used)."""
+    """The text's settings; the defaults when PyTorch would refuse it (then the file's text was not what it used). A
+    trace may speak for another version than the one whose format it has."""
+    torch = snapshot.era.torch
+    if snapshot.traced is not None:
+        torch = snapshot.traced.torch_version or torch
     try:
-        return AllocatorSettings.parse(snapshot.conf_text or "", torch=snapshot.era.torch)
+        return AllocatorSettings.parse(snapshot.conf_text or "", torch=torch)
     except OomphError:
-        return AllocatorSettings(torch=snapshot.era.torch)
+        return AllocatorSettings(torch=torch)
 
 
 def _divisions(raw: Mapping[object, object]) -> tuple[int, ...]:

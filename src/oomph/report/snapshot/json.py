@@ -210,6 +210,7 @@ class _Writer:
             phase=holder.phase.value,
             first_step=holder.first_step,
             last_step=holder.last_step,
+            label=holder.label,
             place=place_of(holder.place),
             stack=self.stack(holder.frames),
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from oomph.diagnose.snapshot.model import DeviceReport, Holder, PoolUse, Share
 from oomph.memory.categories import Category
 from oomph.phases import Phase
+from oomph.report.clean import flat
 from oomph.report.layout import wrap
 from oomph.report.options import ReportOptions
 from oomph.report.snapshot.tables import aligned, aligned_rows
@@ -76,7 +77,7 @@ def holder_row(holder: Holder) -> tuple[str, ...]:
         f"{holder.blocks:,}",
         str(holder.category),
         phase,
-        holder_place(holder),
+        holder_place(holder) + (f", {flat(holder.label)}" if holder.label else ""),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from oomph.diagnose.model import Finding, Step
 from oomph.diagnose.snapshot.compare_model import SettingRow, Side, SnapshotComparison
+from oomph.diagnose.snapshot.exact import shared_label
 from oomph.diagnose.snapshot.model import DeviceReport, Holder, Moment, SnapshotReport, Trial
 from oomph.diagnose.snapshot.places import is_python
 from oomph.evidence.model import Quote
@@ -194,6 +195,7 @@ def merge(holders: Sequence[Holder]) -> tuple[Holder, ...]:
             largest_bytes=max(each.largest_bytes for each in same),
             first_step=min(steps, default=None),
             last_step=max(steps, default=None),
+            label=shared_label(each.label for each in same),
         )
         result.append(one)
     return tuple(sorted(result, key=lambda each: -each.bytes))

@@ -17,7 +17,7 @@ from oomph.report.wire import Advice, Certainty, Finding, Ledger, Phase, RuledOu
 
 SCHEMA_VERSION = "1"
 
-How = Literal["frames", "annotations", "lifetime", "size", "period", "none"]
+How = Literal["frames", "annotations", "lifetime", "size", "period", "trace", "none"]
 Verdict = Literal["full", "fragmented", "capped", "other pool or stream holds it", "outside grew", "unknown"]
 
 
@@ -45,6 +45,9 @@ class Holder(Strict):
     last_step: int | None
     place: Frame | None
     stack: Stack
+    label: Annotated[
+        str, Meta(description="Of a trace: the module, parameter or operator it belongs to.")
+    ] = ""
 
 
 class Moment(Strict):

@@ -52,6 +52,7 @@ _HOW = {
     How.LIFETIME: "lifetimes",
     How.SIZE: "sizes",
     How.PERIOD: "repetition",
+    How.TRACED: "the trace",
 }
 
 

@@ -1,0 +1,83 @@
+"""Phases, steps, categories and labels of a trace: known, not told from anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.model import How, Steps
+from oomph.evidence.snapshot import Columns
+from oomph.memory.categories import CATEGORIES, Category
+from oomph.memory.lifetimes import Lifetimes
+from oomph.memory.timeline import Kind, Timeline
+from oomph.phases import Phase
+
+_TRAINING = np.array(
+    [tuple(Phase).index(phase) for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)], np.int8
+)
+_HOWS, _CERTAINTIES = tuple(How), tuple(Certainty)
+_UNKNOWN = CATEGORIES.index(Category.UNKNOWN)
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+def exact_steps(columns: Columns, timeline: Timeline) -> Steps:
+    """The optimizer steps of a trace. One begins with its first request in forward, backward or the optimizer: what is
+    loaded before is before step 0, and what follows the last step is none."""
+    requests = timeline.positions(Kind.ALLOC)
+    training = requests[np.isin(columns.phase[requests], _TRAINING)]
+    steps, first = np.unique(columns.step[training], return_index=True)
+    done = int(columns.step.max(initial=0))
+    positions = training[first]
+    # What an optimizer does after its last step is no step of its own.
+    forward = columns.phase[positions] != _TRAINING[2] if len(positions) else np.zeros(0, bool)
+    kept = positions[(steps < done) | forward]
+    if not len(kept) or not done:
+        return Steps(
+            0, How.TRACED, Certainty.CERTAIN, "the trace saw no optimizer step", tuple(kept.tolist())
+        )
+    return Steps(done, How.TRACED, Certainty.CERTAIN, "the trace counted them", tuple(kept.tolist()))
+
+
+def exact_categories(
+    columns: Columns, timeline: Timeline, lives: Lifetimes
+) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
+    """Category, how it was told and how surely, of each block. One from before the trace has none."""
+    category = of_blocks(columns.category, timeline, lives, _UNKNOWN).astype(np.int8)
+    known = category != _UNKNOWN
+    how = np.where(known, _HOWS.index(How.TRACED), _HOWS.index(How.NONE)).astype(np.int8)
+    sure = np.where(known, _CERTAINTIES.index(Certainty.CERTAIN), _CERTAINTIES.index(Certainty.POSSIBLE))
+    return category, how, sure.astype(np.int8)
+
+
+def of_blocks(
+    column: NDArray[np.int8] | NDArray[np.int32], timeline: Timeline, lives: Lifetimes, missing: int
+) -> NDArray[np.int32]:
+    """A column of ALLOC events by block; `missing` for blocks from before the trace."""
+    result = np.full(len(lives), missing, np.int32)
+    inside = lives.born >= 0
+    result[inside] = column[np.searchsorted(timeline.positions(Kind.ALLOC), lives.born[inside])]
+    return result
+
+
+def shared_label(labels: Iterable[str]) -> str:
+    """One text for the labels of several blocks: the label, "layers.*.mlp" where they differ in numbers, or what their
+    beginnings have in common; "" where that is nothing."""
+    every = list(dict.fromkeys(label for label in labels if label))
+    if len(every) < 2:
+        return every[0] if every else ""
+    patterns = list(dict.fromkeys(_NUMBER.sub("*", label) for label in every))
+    if len(patterns) == 1:
+        return patterns[0]
+    parts = [pattern.split(".") for pattern in patterns]
+    common: list[str] = []
+    for pieces in zip(*parts, strict=False):
+        if len(set(pieces)) > 1:
+            break
+        common.append(pieces[0])
+    if not common:
+        return ""
+    return ".".join(common if common[-1] == "*" else [*common, "*"])
