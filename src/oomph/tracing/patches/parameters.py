@@ -1,0 +1,72 @@
+"""Parameters are fake from their first moment on, and moving a module keeps them the same objects.
+
+A model of any size then costs no memory of the host: what `nn.Linear` makes with `torch.empty` is never touched, because
+its initialisation already meets a fake parameter. Values of parameters decide nothing that a program allocates.
+
+Real code moves a parameter by `param.data = moved`; optimizers that hold it go on holding it. On a fake one that changes
+everything but the device that it believes to be on, which is set beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oomph.tracing.recorder.recorder import Recorder
+
+
+def install(recorder: Recorder, fake_mode: Any) -> None:
+    """Replaces `Parameter.__new__` and `Module._apply`."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    def new(original: Any, cls: Any, data: Any = None, requires_grad: bool = True, **kwargs: Any) -> Any:
+        if type(data) in (torch.Tensor, torch.nn.Parameter) and data.device.type == "cpu":
+            if recorder.suspensions == 0:
+                data = fake_mode.from_tensor(data.detach())
+        return original(cls, data, requires_grad, **kwargs)
+
+    recorder.patches.set(torch.nn.Parameter, "__new__", _static(new, torch.nn.Parameter.__new__))
+
+    def apply(original: Any, module: Any, fn: Any, recurse: bool = True) -> Any:
+        if recorder.suspensions:
+            return original(module, fn, recurse)
+        if recurse:
+            for child in module.children():
+                child._apply(fn)  # noqa: SLF001 - torch's own recursion
+        for key, parameter in module._parameters.items():  # noqa: SLF001
+            if parameter is None:
+                continue
+            if type(parameter) is not FakeTensor:
+                return original(module, fn, False)
+            move(parameter, fn)
+        for key, buffer in module._buffers.items():  # noqa: SLF001
+            if buffer is not None:
+                module._buffers[key] = fn(buffer)  # noqa: SLF001
+        return module
+
+    recorder.patches.wrap(torch.nn.Module, "_apply", apply)
+
+
+def _static(function: Any, original: Any) -> Any:
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(original, cls, *args, **kwargs)
+
+    return staticmethod(new)
+
+
+def move(parameter: Any, fn: Any) -> None:
+    """Gives a fake parameter the data, and the device, of `fn(parameter)`; its gradient likewise."""
+    import torch
+
+    with torch.no_grad():
+        moved = fn(parameter)
+    if moved is parameter:
+        return
+    gradient = parameter.grad
+    parameter.data = moved.data
+    parameter.fake_device = moved.fake_device
+    if gradient is not None:
+        with torch.no_grad():
+            changed = fn(gradient)
+        parameter.grad = None
+        parameter.grad = changed.requires_grad_(gradient.requires_grad)

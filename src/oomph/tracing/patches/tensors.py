@@ -1,0 +1,89 @@
+"""What Python code does with a tensor's values: lists, numpy arrays, printing; and making tensors from Python data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oomph.tracing.recorder.dynamic import stand_in
+from oomph.tracing.recorder.recorder import Recorder
+from oomph.tracing.recorder.values import value_of
+
+_ASSUMED = "Numbers that the GPU would have computed and the script reads (`.item()`, a printed loss) are 1, truth values False."
+
+
+def install(recorder: Recorder, fake_mode: Any) -> None:
+    """Gives fake tensors answers where torch has none."""
+    _reading(recorder)
+    _making(recorder, fake_mode)
+
+
+def _reading(recorder: Recorder) -> None:
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    def real(tensor: Any) -> Any:
+        value = value_of(tensor)
+        if value is not None:
+            return value
+        recorder.assume(_ASSUMED)
+        return torch.full((), stand_in(tensor), dtype=tensor.dtype).expand(tensor.shape)
+
+    def numpy(original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(tensor, FakeTensor):
+            return original(tensor, *args, **kwargs)
+        if tensor.device.type == "cuda":
+            raise TypeError(
+                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        return original(real(tensor).clone())
+
+    def tolist(original: Any, tensor: Any) -> Any:
+        return original(real(tensor) if isinstance(tensor, FakeTensor) else tensor)
+
+    def formatted(original: Any, tensor: Any, spec: str) -> str:
+        if isinstance(tensor, FakeTensor):
+            if tensor.dim() == 0:
+                return format(tensor.item(), spec)
+            return object.__format__(tensor, spec)
+        return str(original(tensor, spec))
+
+    def array(original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(tensor, FakeTensor):
+            result = tensor.numpy()
+            return result.astype(args[0]) if args and args[0] is not None else result
+        return original(tensor, *args, **kwargs)
+
+    for name, wrapper in (
+        ("numpy", numpy),
+        ("tolist", tolist),
+        ("__format__", formatted),
+        ("__array__", array),
+    ):
+        recorder.patches.wrap(torch.Tensor, name, wrapper)
+    recorder.patches.wrap(torch.Tensor, "pin_memory", lambda _original, tensor, *_args, **_kwargs: tensor)
+
+
+def _making(recorder: Recorder, fake_mode: Any) -> None:
+    """`torch.tensor(data, device="cuda")` makes a CPU tensor and copies it; the copy is what counts."""
+    import torch
+
+    def on_cuda(device: Any) -> bool:
+        if device is None:
+            device = torch.get_default_device()
+        return torch.device(device).type == "cuda"
+
+    def make(original: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.pop("device", None)
+        requires_grad = kwargs.pop("requires_grad", False)
+        kwargs.pop("pin_memory", None)
+        if isinstance(data, torch.Tensor) or not on_cuda(device):
+            if device is not None:
+                kwargs["device"] = device
+            if requires_grad:
+                kwargs["requires_grad"] = True
+            return original(data, *args, **kwargs)
+        made = original(data, *args, device="cpu", **kwargs).to(device or torch.get_default_device())
+        return made.requires_grad_() if requires_grad else made
+
+    for name in ("tensor", "as_tensor", "asarray"):
+        recorder.patches.wrap(torch, name, make)

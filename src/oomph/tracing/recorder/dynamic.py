@@ -1,0 +1,186 @@
+"""Operators whose result depends on data that a fake tensor does not have: reading a number, counting what is true.
+
+Where the values are known (see `values`), the answer is the real one. Elsewhere something has to stand in, and it is
+said so: numbers read as 1 (False for a truth value: a loop that waits for `bad.any()` must end), and whatever is
+counted is counted in full, because too much memory is a better answer than too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oomph.tracing.recorder.values import attach, value_of
+
+Handler = Callable[..., Any]
+
+
+def handlers() -> dict[str, Handler]:
+    """By operator's name. A handler returns NotImplemented for what the usual way can do."""
+    return {
+        "aten._local_scalar_dense": _item,
+        "aten.item": _item,
+        "aten.equal": _equal,
+        "aten.is_nonzero": _item,
+        "aten.nonzero": _nonzero,
+        "aten.masked_select": _masked_select,
+        "aten.index": _index,
+        "aten._unique2": _unique,
+        "aten.unique_dim": _unique,
+        "aten.unique_consecutive": _unique,
+        "aten.repeat_interleave": _repeat_interleave,
+        "aten.bincount": _bincount,
+        "aten.is_pinned": _not_pinned,
+        "aten._pin_memory": _pin,
+        "aten._assert_async": _nothing,
+        "aten._assert_scalar": _nothing,
+    }
+
+
+def stand_in(tensor: Any) -> Any:
+    """The number that stands for one that only a GPU knows."""
+    import torch
+
+    if tensor.dtype is torch.bool:
+        return False
+    return 1.0 if tensor.is_floating_point() or tensor.is_complex() else 1
+
+
+def _item(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    value = value_of(args[0]) if hasattr(args[0], "fake_device") else args[0]
+    if value is not None:
+        return func(value, **kwargs)
+    mode.recorder.assume(
+        "Numbers that the GPU would have computed and the script reads (`.item()`, a printed loss) are 1, truth values False."
+    )
+    return stand_in(args[0])
+
+
+def _equal(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    values = [value_of(one) if hasattr(one, "fake_device") else one for one in args]
+    if any(value is None for value in values):
+        return bool(args[0].shape == args[1].shape and args[0].dtype == args[1].dtype)
+    return func(*values, **kwargs)
+
+
+def _fresh(mode: Any, like: Any, shape: tuple[int, ...], value: Any = None, dtype: Any = None) -> Any:
+    """A new fake tensor of this shape on the device of `like`, with its memory."""
+    import torch
+
+    function = torch.ops.aten.empty.memory_format
+    kwargs = {"dtype": dtype or like.dtype, "device": like.fake_device}
+    operator = mode.operators.get(function)
+    if operator is None:
+        operator = mode.operators[function] = mode.kernels.operator(function)
+    out = mode.kernels.run(mode, function, operator, (), (list(shape),), kwargs)
+    if value is not None:
+        attach(out, value)
+    return out
+
+
+def _nonzero(mode: Any, func: Any, operator: Any, _types: Any, args: tuple[Any, ...], _kwargs: Any) -> Any:
+    import torch
+
+    tensor = args[0]
+    value = value_of(tensor)
+    found = None if value is None else func(value)
+    count = tensor.numel() if found is None else found.shape[0]
+    if found is None:
+        _say_all(mode)
+    mode.kernels.scratch(func, operator, args, {})
+    return _fresh(mode, tensor, (count, tensor.dim()), found, torch.int64)
+
+
+def _say_all(mode: Any) -> None:
+    mode.recorder.assume(
+        "Where the number of selected elements depends on values that only a GPU computes, all were taken."
+    )
+
+
+def _masked_select(mode: Any, func: Any, operator: Any, _types: Any, args: tuple[Any, ...], _kw: Any) -> Any:
+    import torch
+
+    tensor, mask = args
+    value, known = value_of(tensor), value_of(mask)
+    found = func(value, known) if value is not None and known is not None else None
+    if known is not None:
+        count = int(torch.broadcast_to(known, torch.broadcast_shapes(tensor.shape, mask.shape)).sum())
+    else:
+        count = int(torch.Size(torch.broadcast_shapes(tensor.shape, mask.shape)).numel())
+        _say_all(mode)
+    mode.kernels.scratch(func, operator, args, {})
+    return _fresh(mode, tensor, (count,), found)
+
+
+def _index(mode: Any, func: Any, operator: Any, types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """`x[mask]`: the mask becomes indices first, as in aten/src/ATen/native/IndexingUtils.h (expandTensors)."""
+    import torch
+
+    tensor, indices = args[0], args[1]
+    masks = (torch.bool, torch.uint8)
+    if not any(one is not None and one.dtype in masks for one in indices):
+        return NotImplemented
+    expanded: list[Any] = []
+    with mode:
+        for one in indices:
+            if one is not None and one.dtype in masks:
+                expanded.extend(torch.ops.aten.nonzero(one).unbind(1))
+            else:
+                expanded.append(one)
+    return mode.run(func, operator, types, (tensor, expanded), kwargs)
+
+
+def _unique(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    import torch
+
+    tensor = args[0]
+    value = value_of(tensor)
+    if value is not None:
+        results = func(value, *args[1:], **kwargs)
+        return tuple(_fresh(mode, tensor, tuple(one.shape), one, one.dtype) for one in results)
+    _say_all(mode)
+    count = tensor.numel()
+    return (
+        _fresh(mode, tensor, (count,)),
+        _fresh(mode, tensor, tuple(tensor.shape), dtype=torch.int64),
+        _fresh(mode, tensor, (count,), dtype=torch.int64),
+    )
+
+
+def _repeat_interleave(
+    mode: Any, func: Any, operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any
+) -> Any:
+    if operator.full != "aten.repeat_interleave.Tensor" or kwargs.get("output_size") is not None:
+        return NotImplemented
+    repeats = args[0]
+    value = value_of(repeats)
+    found = None if value is None else func(value)
+    if found is None:
+        mode.recorder.assume("Repeats that only a GPU knows are 1 each.")
+    count = repeats.numel() if found is None else found.shape[0]
+    return _fresh(mode, repeats, (count,), found)
+
+
+def _bincount(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    import torch
+
+    tensor = args[0]
+    value = value_of(tensor)
+    if value is not None and len(args) < 2 and not kwargs.get("weights"):
+        found = func(value, **kwargs)
+        return _fresh(mode, tensor, tuple(found.shape), found, found.dtype)
+    least = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
+    mode.recorder.assume("The largest index that `bincount` meets is below its minlength.")
+    return _fresh(mode, tensor, (max(least, 1),), dtype=torch.int64)
+
+
+def _not_pinned(*_: Any) -> bool:
+    return False
+
+
+def _pin(_mode: Any, _func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], _kwargs: Any) -> Any:
+    return args[0]
+
+
+def _nothing(*_: Any) -> None:
+    return None
