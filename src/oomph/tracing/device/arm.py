@@ -9,7 +9,8 @@ What is missing there, and what stands in (docs/decisions/0010-fake-cuda-device.
 3. No context. With `hasPrimaryContext` false autograd's engine remembers no streams (torch/csrc/autograd/engine.cpp).
 
 The hooks object gets a copy of its own table of functions with a few of them replaced by functions that exist in the
-process; no Python runs in them. Pinned memory, which data loaders ask for, is ordinary memory of the CPU. All of this lasts until the process ends.
+process; no Python runs in them. Pinned memory, which data loaders ask for, is ordinary memory of the CPU. All of this
+lasts until the process ends.
 """
 
 from __future__ import annotations
