@@ -32,6 +32,9 @@ def handlers() -> dict[str, Handler]:
         "aten.bincount": _bincount,
         "aten.is_pinned": _not_pinned,
         "aten._pin_memory": _pin,
+        # Waiting gives the tensor back that was waited for (torch/csrc/distributed/c10d/Functional.cpp).
+        "_c10d_functional.wait_tensor": _pin,
+        "c10d_functional.wait_tensor": _pin,
         "aten._assert_async": _nothing,
         "aten._assert_scalar": _nothing,
     }

@@ -33,6 +33,8 @@ def _mode_class() -> type:
     prim_device = torch.ops.prim.device.default
     detach = torch.ops.aten.detach.default
     inference = torch.is_inference_mode_enabled
+    get_mode = torch._C._get_dispatch_mode  # noqa: SLF001 - what FakeTensorMode itself asks
+    fake_key = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001
 
     class RecorderMode(TorchDispatchMode):  # type: ignore[misc]
         """Pushed for the whole trace. `fake_mode` is never on torch's stack of modes: real CPU work stays real."""
@@ -67,6 +69,9 @@ def _mode_class() -> type:
                     return func(*args, **kwargs)
             recorder = self.recorder
             if recorder.suspensions:
+                if get_mode(fake_key) is not None:
+                    # Code that fakes by itself (DTensor's sharding propagation): its mode is next.
+                    return func(*args, **kwargs)
                 return self.fake_mode.__torch_dispatch__(func, types, args, kwargs)
             operator = self.operators.get(func)
             if operator is None:
