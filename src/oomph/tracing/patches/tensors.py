@@ -67,12 +67,21 @@ def _making(recorder: Recorder, fake_mode: Any) -> None:
     """`torch.tensor(data, device="cuda")` makes a CPU tensor and copies it; the copy is what counts."""
     import torch
 
+    asking = False
+
     def on_cuda(device: Any) -> bool:
+        nonlocal asking
         if device is None:
-            device = torch.get_default_device()
+            asking = True
+            try:
+                device = torch.get_default_device()
+            finally:
+                asking = False
         return torch.device(device).type == "cuda"
 
     def make(original: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        if asking:  # torch makes a tensor to see what its default device is
+            return original(data, *args, **kwargs)
         device = kwargs.pop("device", None)
         requires_grad = kwargs.pop("requires_grad", False)
         kwargs.pop("pin_memory", None)

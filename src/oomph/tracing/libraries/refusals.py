@@ -1,0 +1,102 @@
+"""Packages whose kernels or engines a trace knows nothing of: one sentence when the script imports them."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from oomph.errors import UsageError
+
+if TYPE_CHECKING:
+    from oomph.tracing.recorder.recorder import Recorder
+
+_KERNELS = (
+    "its CUDA kernels allocate memory that oomph has no rules for; a trace can only run code that calls PyTorch's own "
+    "operators, so switch it off in the script"
+)
+#: Top-level package -> what to say.
+REFUSED = {
+    "deepspeed": "its engine flattens parameters and gradients into buffers of its own, which needs a GPU; "
+    "`oomph plan` predicts ZeRO stages 1 to 3 from the configuration",
+    "flash_attn": _KERNELS + ' (attn_implementation="sdpa" uses the same flash kernel through PyTorch)',
+    "flash_attn_interface": _KERNELS + ' (attn_implementation="sdpa" uses the same kind of kernel through PyTorch)',
+    "xformers": _KERNELS,
+    "liger_kernel": _KERNELS,
+    "unsloth": _KERNELS + " (the same model trains with transformers, peft and trl)",
+    "transformer_engine": _KERNELS,
+    "apex": _KERNELS,
+    "mamba_ssm": _KERNELS,
+    "causal_conv1d": _KERNELS,
+    "triton": "its kernels are compiled for a GPU while the script runs, and there is none",
+    "tensorrt": "it needs a GPU",
+    "cupy": "it needs a GPU, and its memory is outside PyTorch's allocator",
+    "jax": "oomph traces PyTorch",
+    "tensorflow": "oomph traces PyTorch",
+}
+#: Libraries look for these and do without: they are refused only where the script itself asks.
+_OPTIONAL_IMPORTERS = (
+    "torch",
+    "transformers",
+    "accelerate",
+    "peft",
+    "trl",
+    "diffusers",
+    "datasets",
+    "lightning",
+    "pytorch_lightning",
+    "lightning_utilities",
+    "torchmetrics",
+    "bitsandbytes",
+    "huggingface_hub",
+    "safetensors",
+    "tokenizers",
+    "importlib",
+    "numpy",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "pyarrow",
+    "oomph",
+)
+
+
+class NotTraceableError(UsageError):
+    """The script uses something that a trace cannot run."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__(f"the script uses {package}, which oomph cannot trace: {REFUSED[package]}")
+
+
+def install(recorder: Recorder) -> None:
+    """Importing a refused package from the script itself raises NotTraceableError."""
+    finder = _Refuser()
+    sys.meta_path.insert(0, finder)
+    recorder.patches.when_undone(lambda: sys.meta_path.remove(finder))
+
+
+class _Refuser(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Finds nothing; raises for a refused package that the script imports."""
+        package = fullname.partition(".")[0]
+        if package in REFUSED and not _from_library():
+            raise NotTraceableError(package)
+        return None
+
+
+def _from_library() -> bool:
+    """Whether a library that can do without asks, and not the script."""
+    frame = sys._getframe(2)  # noqa: SLF001 - who imports is only in the stack
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.partition(".")[0] not in ("importlib", "oomph", "_frozen_importlib", "_frozen_importlib_external"):
+            return name.partition(".")[0] in _OPTIONAL_IMPORTERS
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
