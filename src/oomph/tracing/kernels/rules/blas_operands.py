@@ -12,7 +12,15 @@ class BlasOperands:
     """A matrix whose rows and columns are both strided, or a batch of an expanded one, is cloned for the call."""
 
     name = "blas_operands"
-    operators = ("aten.mm", "aten.addmm", "aten._addmm_activation", "aten.bmm", "aten.baddbmm", "aten.mv", "aten.addmv")
+    operators = (
+        "aten.mm",
+        "aten.addmm",
+        "aten._addmm_activation",
+        "aten.bmm",
+        "aten.baddbmm",
+        "aten.mv",
+        "aten.addmv",
+    )
     evidence = (
         "aten/src/ATen/native/cuda/Blas.cpp (prepare_matrix_for_cublas, prepare_batch_matrix_for_cublas, "
         "addmv_out_cuda_impl); seen in a real snapshot of torch 2.7 (clone in bmm)"
@@ -20,7 +28,7 @@ class BlasOperands:
 
     def effect(self, call: Call) -> Effect | None:
         """The copies, after the result; the second operand first, as a row-major result makes it the left one."""
-        first, second = (value for value in call.args[-2:] if hasattr(value, "shape"))
+        first, second = [value for value in call.args if hasattr(value, "shape")][-2:]
         if not numel(first.shape) or not numel(second.shape):
             return None
         if second.dim() == 1:
@@ -31,7 +39,9 @@ class BlasOperands:
             copied = _batched(first, second)
         if not copied:
             return None
-        return Effect((Output(), *(Take(f"operand{number}", bytes_of(it)) for number, it in enumerate(copied))))
+        return Effect(
+            (Output(), *(Take(f"operand{number}", bytes_of(it)) for number, it in enumerate(copied)))
+        )
 
 
 def _readable(matrix: Any) -> bool:
@@ -58,7 +68,11 @@ def _batched(first: Any, second: Any) -> list[Any]:
         pairs = [(first, False, rows, inner), (second, False, inner, columns)]
     else:
         pairs = [(second, True, columns, inner), (first, True, inner, rows)]
-    return [tensor for tensor, transposed, high, wide in pairs if not _batch_readable(tensor, transposed, high, wide)]
+    return [
+        tensor
+        for tensor, transposed, high, wide in pairs
+        if not _batch_readable(tensor, transposed, high, wide)
+    ]
 
 
 def _batch_readable(tensor: Any, transposed: bool, high: int, wide: int) -> bool:
