@@ -24,6 +24,7 @@ from oomph.diagnose.snapshot.compare_model import (
 )
 from oomph.diagnose.snapshot.compare_says import about_many, about_two
 from oomph.diagnose.snapshot.compare_sides import Named, named, settings_that_differ, side_of
+from oomph.diagnose.snapshot.compare_trace import divergence_of, notes_on
 from oomph.errors import UsageError
 from oomph.memory.categories import CATEGORIES, Category
 from oomph.units import MIB
@@ -75,6 +76,7 @@ def _two(noun: str, named_sides: Sequence[Named], notes: tuple[str, ...]) -> Sna
     categories = _category_rows(totals, middle=0)
     rows = match(Content(named_sides[0].analysis), Content(named_sides[1].analysis))
     matching = _matching(rows)
+    divergence = divergence_of(named_sides)
     return SnapshotComparison(
         what="two",
         noun=noun,
@@ -87,7 +89,8 @@ def _two(noun: str, named_sides: Sequence[Named], notes: tuple[str, ...]) -> Sna
         matching=matching,
         settings=settings_that_differ(named_sides),
         certainty=_certainty(sides, matching),
-        notes=(*notes, *_notes(named_sides, sides, matching)),
+        notes=(*notes, *_notes(named_sides, sides, matching), *notes_on(divergence)),
+        divergence=divergence,
     )
 
 

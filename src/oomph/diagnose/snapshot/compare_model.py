@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from oomph.diagnose.model import Certainty
+from oomph.diagnose.trace.diverge import Divergence
 from oomph.memory.categories import Category
 from oomph.memory.stacks import Frame
 
@@ -40,7 +41,7 @@ class Side:
 
     `label` is what to call it, in one or two words ("rank 3", "device 1", "A"); `source` the file. `moment` is the
     kind of the moment (see `model.Moment`) and `position` its event. `rank` is None where nothing tells it. `settings`
-    is the allocator's text, "" where the file does not hold it.
+    is the allocator's text, "" where the file does not hold it. `traced`: oomph traced it, no GPU ran.
     """
 
     label: str
@@ -57,6 +58,7 @@ class Side:
     rank: int | None = None
     step: int | None = None
     settings: str = ""
+    traced: bool = False
 
     @property
     def cached_bytes(self) -> int:
@@ -136,7 +138,8 @@ class SnapshotComparison:
     `left_out` and `left_out_bytes` count rows beyond those listed and the sum of their differences' sizes. `matching`
     are the ways of matching that were needed. `alike` are the labels of the sides that hold the same to within
     `alike_bytes`, which they differ by at most. `says` is the answer in one or two sentences, `certainty` how surely
-    what is compared is comparable, and `notes` say what weakens it.
+    what is compared is comparable, and `notes` say what weakens it. `divergence`, of a real run and a trace of it, is
+    where they part, event by event.
     """
 
     what: str
@@ -156,3 +159,4 @@ class SnapshotComparison:
     threshold_bytes: int = 0
     certainty: Certainty = Certainty.CERTAIN
     notes: tuple[str, ...] = ()
+    divergence: Divergence | None = None

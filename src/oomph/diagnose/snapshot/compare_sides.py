@@ -95,6 +95,7 @@ def side_of(one: Named) -> Side:
         rank=one.rank,
         step=moment.step,
         settings=analysis.snapshot.conf_text or "",
+        traced=analysis.snapshot.traced is not None,
     )
 
 

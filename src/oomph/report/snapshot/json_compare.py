@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, cast
 
 from oomph.diagnose.snapshot import compare_model as model
+from oomph.diagnose.trace.diverge import Act, Divergence
 from oomph.report.snapshot import wire_compare as wire
 from oomph.report.snapshot.json import Shared, place_of
 
@@ -37,6 +39,7 @@ def wire_comparison(comparison: model.SnapshotComparison, shared: Shared) -> wir
         alike_bytes=comparison.alike_bytes,
         threshold_bytes=comparison.threshold_bytes,
         notes=list(comparison.notes),
+        divergence=None if comparison.divergence is None else _divergence(comparison.divergence, shared),
     )
 
 
@@ -57,6 +60,33 @@ def _side(side: model.Side) -> wire.Side:
         peak_reserved_bytes=side.peak_reserved_bytes,
         blocks=side.blocks,
         settings=side.settings,
+        traced=side.traced,
+    )
+
+
+def _divergence(divergence: Divergence, shared: Shared) -> wire.Divergence:
+    return wire.Divergence(
+        events_real=divergence.events_real,
+        events_traced=divergence.events_traced,
+        equal_before=divergence.equal_before,
+        real=None if divergence.real is None else _act(divergence.real, shared),
+        traced=None if divergence.traced is None else _act(divergence.traced, shared),
+        only_real=divergence.only_real,
+        only_traced=divergence.only_traced,
+        other_block=divergence.other_block,
+        complete=divergence.complete,
+        began_at=divergence.began_at,
+        sure_of_begin=divergence.sure_of_begin,
+    )
+
+
+def _act(act: Act, shared: Shared) -> wire.Act:
+    return wire.Act(
+        what=cast("Literal['alloc', 'free', 'end']", act.what),
+        size_bytes=act.size_bytes,
+        position=act.position,
+        stack=shared.stack(act.frames),
+        requested_by=shared.stack(act.requested_by),
     )
 
 

@@ -21,6 +21,7 @@ from oomph.report.snapshot.text_compare import (
     signed,
     stack_rows,
 )
+from oomph.report.snapshot.text_diverge import TITLE, divergence_lines
 from oomph.report.snapshot.text_failure import failure_rows
 from oomph.report.snapshot.text_more import device_words, leak_rows, notes_of, trial_rows
 from oomph.report.snapshot.view import SnapshotView, is_used, prepare, python_frames
@@ -196,6 +197,8 @@ def render_comparison(comparison: SnapshotComparison, views: Sequence[SnapshotVi
     blocks = [[f"### {escape(comparison.says)}"], table(sides[0], sides[1:])]
     settings = [line.strip().removeprefix("- ") for line in setting_lines(comparison, _UNWRAPPED)]
     blocks.append(section("Settings that differ", [f"- {escape(line)}" for line in settings]))
+    told = [line.strip() for line in divergence_lines(comparison, _UNWRAPPED)]
+    blocks.append(section(TITLE, [f"{escape(line)}  " for line in told]))
     rows = category_rows(comparison)
     if rows:
         blocks.append(section("By category", table(rows[0], rows[1:])))

@@ -11,6 +11,7 @@ from oomph.report.options import ReportOptions
 from oomph.report.snapshot.places import place_of, stack_place
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.text import Section, put_together
+from oomph.report.snapshot.text_diverge import TITLE, divergence_lines
 from oomph.report.snapshot.view import SnapshotView
 from oomph.report.snapshot.words import headline, moment_title
 from oomph.report.words import plural
@@ -36,6 +37,7 @@ def render_comparison(
         ("", [style(line, "bold") for line in wrap(flat(comparison.says), width)]),
         ("Compared", _sides(comparison, width, everything=everything)),
         ("Settings that differ", setting_lines(comparison, width)),
+        (TITLE, divergence_lines(comparison, width, stacks=bool(getattr(options, "stacks", False)))),
         ("By category", aligned(category_rows(comparison), width, "l" + "r" * 12)),
     ]
     if comparison.what == "two":

@@ -28,6 +28,35 @@ class Side(Strict):
     peak_reserved_bytes: int
     blocks: int
     settings: str
+    traced: Annotated[bool, Meta(description="oomph traced it; no GPU ran.")] = False
+
+
+class Act(Strict):
+    """What one side does where a real run and a trace part: "alloc", "free" or "end". `requested_by`: of a free, the
+    stack of the request that it gives back."""
+
+    what: Literal["alloc", "free", "end"]
+    size_bytes: int
+    position: Annotated[int, Meta(description="The event in the whole trace; -1 at the end.")]
+    stack: Stack
+    requested_by: Stack
+
+
+class Divergence(Strict):
+    """A real run's requests and frees against a trace's. Differences are counted at most: what is taken for two may be
+    one. `began_at`: the event of the trace at which the recording begins."""
+
+    events_real: int
+    events_traced: int
+    equal_before: int
+    real: Act | None
+    traced: Act | None
+    only_real: int
+    only_traced: int
+    other_block: Annotated[int, Meta(description="Frees that give back another block of the same size.")]
+    complete: Annotated[bool, Meta(description="false: too unlike to be compared to the end.")]
+    began_at: int
+    sure_of_begin: bool
 
 
 class CategoryRow(Strict):
@@ -103,3 +132,4 @@ class Comparison(Strict):
     alike_bytes: int
     threshold_bytes: int
     notes: list[str]
+    divergence: Divergence | None = None
