@@ -79,7 +79,7 @@ def _named(steps: Sequence[Step], number: int, outputs: int) -> list[Step]:
             if step.bytes > 0:
                 held.add(step.name)
                 result.append(named)
-        elif isinstance(step, Keep) and step.bytes > 0:
+        elif step.bytes > 0:
             result.append(named)
     return result
 

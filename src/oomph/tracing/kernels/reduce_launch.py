@@ -90,9 +90,7 @@ def _output_vector(iteration: Iteration, itemsize: int) -> int:
     """How many results one thread makes at once: 4, 2 or 1, whatever divides the begin, the size and the strides."""
     first = iteration.num_reduce_dims
     numbers = [iteration.offset, iteration.shape[first]]
-    numbers += [
-        stride // itemsize for dim, stride in enumerate(iteration.strides[-1]) if dim != first
-    ]
+    numbers += [stride // itemsize for dim, stride in enumerate(iteration.strides[-1]) if dim != first]
     vector = 4
     for number in numbers:
         while number % vector:

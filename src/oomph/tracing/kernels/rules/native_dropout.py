@@ -10,9 +10,7 @@ class NativeDropout:
 
     name = "native_dropout"
     operators = ("aten.native_dropout.default",)
-    evidence = (
-        "aten/src/ATen/native/cuda/Dropout.cu (dropout_cuda: mask, then ret); seen in a real snapshot of torch 2.1"
-    )
+    evidence = "aten/src/ATen/native/cuda/Dropout.cu (dropout_cuda); seen in a real snapshot of torch 2.1"
 
     def effect(self, call: Call) -> Effect | None:
         """The order of the results."""
