@@ -33,6 +33,7 @@ def _mode_class() -> type:
     prim_device = torch.ops.prim.device.default
     detach = torch.ops.aten.detach.default
     inference = torch.is_inference_mode_enabled
+    is_pinned = torch.ops.aten.is_pinned.default
     get_mode = torch._C._get_dispatch_mode  # noqa: SLF001 - what FakeTensorMode itself asks
     fake_key = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001
 
@@ -66,6 +67,8 @@ def _mode_class() -> type:
             if not fake:
                 device = kwargs.get("device")
                 if device is None or torch.device(device).type != "cuda":
+                    if func is is_pinned and accumulate.from_autograd(sys._getframe(1)):  # noqa: SLF001
+                        return True  # DDP's reducer insists on it for a tensor that it has just made
                     return func(*args, **kwargs)
             recorder = self.recorder
             if recorder.suspensions:
