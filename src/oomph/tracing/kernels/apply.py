@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from oomph.tracing.kernels.rule import Effect, Give, Keep, Output, Step, Take
+from oomph.tracing.kernels.rule import Effect, Give, Output, Step, Take
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ ge gelu gelu_backward glu_backward gt hardshrink hardshrink_backward hardsigmoid
 hardswish_backward hardtanh hardtanh_backward heaviside hypot i0 igamma igammac isinf isnan isneginf isposinf lcm le
 leaky_relu leaky_relu_backward lerp lgamma log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or
 logical_xor logit logit_backward lt masked_fill maximum minimum mish mish_backward mul nan_to_num
-native_dropout_backward ne neg nextafter polar pow rad2deg reciprocal relu remainder round rrelu_with_noise_backward rsqrt rsub sgn sigmoid
+native_dropout_backward ne neg nextafter polar pow rad2deg reciprocal relu remainder round
+rrelu_with_noise_backward rsqrt rsub sgn
+sigmoid
 sigmoid_backward sign signbit silu silu_backward sin sinc sinh softplus softplus_backward softshrink softshrink_backward
 special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr special_ndtri special_xlog1py
 special_zeta sqrt sub tan tanh tanh_backward threshold threshold_backward trunc where xlogy _conj_physical _masked_scale
