@@ -1,0 +1,123 @@
+"""What a traced run needs, from traces of which every number is known."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from oomph.diagnose.snapshot.build import analyse, report_of
+from oomph.diagnose.trace.build import trace_report
+from oomph.diagnose.trace.model import Part, StepPeak, TraceReport
+from oomph.errors import InputError
+from oomph.evidence.snapshot import from_bytes
+from oomph.memory.categories import Category
+from oomph.phases import Phase
+from oomph.tracing.model import Failed, Trace
+from oomph.tracing.write import content
+from oomph.units import MIB
+from tests.tracing.made import Maker, out_of_memory, training
+
+
+def report(trace: Trace) -> TraceReport:
+    snapshot = from_bytes(pickle.dumps(content(trace), protocol=4), "trace.pickle")
+    analyses = analyse(snapshot)
+    return trace_report(report_of(snapshot, analyses=analyses), analyses, "train.py --batch 8")
+
+
+def test_the_peaks_of_phases() -> None:
+    """Made by hand: see made.training; a reserved peak is a sum of segments, and never falls."""
+    found = report(training(Maker()).trace())
+    device = found.shown
+    assert device is not None
+    peaks = device.prediction.phases
+    assert list(peaks) == [Phase.LOAD, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER]
+    assert {phase: peak.allocated_bytes // MIB for phase, peak in peaks.items()} == {
+        Phase.LOAD: 100,
+        Phase.FORWARD: 100 + 200 + 200,
+        Phase.BACKWARD: 100 + 200 + 200 + 30 + 60,
+        # Weights, gradients, states.
+        Phase.OPTIMIZER: 100 + 100 + 200,
+    }
+    # Two weights of their own segments, whatever the addresses.
+    load = peaks[Phase.LOAD]
+    assert (load.reserved_low_bytes, load.reserved_bytes, load.reserved_high_bytes) == (100 * MIB,) * 3
+    backward = peaks[Phase.BACKWARD]
+    assert backward.reserved_low_bytes >= 590 * MIB
+    assert device.peak_phase is Phase.FORWARD or backward.most_bytes == device.prediction.peak.most_bytes
+    assert found.fits is None
+    assert found.exit_code == 0
+
+
+def test_the_first_step_is_told_from_later_ones() -> None:
+    device = report(training(Maker()).trace()).shown
+    assert device is not None
+    # Without states 390 MiB in backward; then 400 in the optimizer, which makes them.
+    assert device.first_step is not None
+    assert (device.first_step.step, device.first_step.allocated_bytes) == (0, 400 * MIB)
+    assert device.fullest_step is not None
+    assert device.fullest_step == StepPeak(1, 590 * MIB, device.fullest_step.reserved_bytes)
+
+
+def test_activations_by_module_and_temporaries_by_operator() -> None:
+    device = report(training(Maker()).trace()).shown
+    assert device is not None
+    assert device.activations == (Part("layers.*.mlp", 200 * MIB, 2, 100 * MIB, 6),)
+    assert device.temporaries == (Part("aten.mm", 30 * MIB, 1, 30 * MIB, 3),)
+
+
+def test_a_card_with_room_fits_and_a_small_one_does_not() -> None:
+    assert report(training(Maker(capacity=2048 * MIB)).trace()).fits is True
+    found = report(out_of_memory(Maker(capacity=250 * MIB)))
+    assert found.fits is False
+    assert found.exit_code == 1
+    device = found.shown
+    assert device is not None
+    assert device.prediction.fails_in is Phase.FORWARD
+    assert device.prediction.surely_fails
+
+
+def test_what_kernels_may_take_more_counts() -> None:
+    capacity = 800 * MIB
+    trace = training(Maker(capacity=capacity)).trace()
+    assert report(trace).fits is True
+    unsure = training(Maker(capacity=capacity)).trace(uncertain_bytes=500 * MIB)
+    found = report(unsure)
+    assert found.fits is False
+    device = found.shown
+    assert device is not None
+    assert device.prediction.phases[Phase.LOAD].uncertain_bytes == 0
+    # 300 MiB are left that are certain to be there: two activations on the weights fit, the temporary does not.
+    assert device.prediction.fails_in is Phase.BACKWARD
+
+
+def test_a_script_that_failed_by_itself_gives_no_answer() -> None:
+    failed = Failed("ValueError", "no such file", "Traceback ...", False)
+    found = report(training(Maker(capacity=2048 * MIB)).trace(failed=failed))
+    assert found.exit_code == 2
+    assert found.failed is not None
+    assert found.failed.kind == "ValueError"
+
+
+def test_operators_without_a_rule_are_listed_largest_first() -> None:
+    found = report(training(Maker()).trace(unruled={"aten.a": (9, 512), "aten.b": (1, 1024)}))
+    assert [(one.operator, one.times) for one in found.unruled] == [("aten.b", 1), ("aten.a", 9)]
+
+
+def test_memory_that_only_one_phase_holds() -> None:
+    maker = Maker()
+    maker.phase = Phase.EVAL
+    maker.alloc("a", 3 * MIB, Category.ACTIVATIONS, "layer")
+    maker.free("a")
+    device = report(maker.trace()).shown
+    assert device is not None
+    assert device.prediction.phases[Phase.EVAL].allocated_bytes == 3 * MIB
+    assert device.first_step is None
+
+
+def test_a_real_snapshot_is_no_trace() -> None:
+    plain = {key: value for key, value in content(training(Maker()).trace()).items() if key != "oomph"}
+    snapshot = from_bytes(pickle.dumps(plain, protocol=4), "real.pickle")
+    analyses = analyse(snapshot)
+    with pytest.raises(InputError, match="not one that oomph traced"):
+        trace_report(report_of(snapshot, analyses=analyses), analyses)
