@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
 
 _MODULES = (
+    "addresses",
     "hub",
     "weights",
     "safetensors",
@@ -19,6 +20,7 @@ _MODULES = (
     "tokenizer",
     "data",
     "trainer",
+    "bnb",
     "compiled",
     "refusals",
 )

@@ -17,7 +17,9 @@ def host_tensor(recorder: Recorder, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def unseen_device_tensor(recorder: Recorder, shape: tuple[int, ...], dtype: Any, device: Any) -> Any:
     """A tensor on the GPU whose memory is not PyTorch's allocator's (managed memory): nothing is recorded."""
-    return _empty(recorder, shape, dtype, device)
+    tensor = _empty(recorder, shape, dtype, device)
+    recorder.storages.hold(tensor.untyped_storage(), None)
+    return tensor
 
 
 def is_fake(tensor: Any) -> bool:

@@ -36,7 +36,7 @@ def install(recorder: Recorder, fake_mode: Any) -> None:
         for key, parameter in module._parameters.items():  # noqa: SLF001
             if parameter is None:
                 continue
-            if type(parameter) is not FakeTensor:
+            if not isinstance(parameter, FakeTensor):
                 return original(module, fn, False)
             move(parameter, fn)
         for key, buffer in module._buffers.items():  # noqa: SLF001

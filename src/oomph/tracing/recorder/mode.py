@@ -63,7 +63,9 @@ def _mode_class() -> type:
                 if one is FakeTensor:
                     fake = True
                 elif one not in plain:
-                    return NotImplemented
+                    if not issubclass(one, FakeTensor):
+                        return NotImplemented
+                    fake = True
             if not fake:
                 device = kwargs.get("device")
                 if device is None or torch.device(device).type != "cuda":
