@@ -1,4 +1,5 @@
 """`python -m tests.conformance logs|snapshots FOLDER [--json] [-v]`: rates and every miss.
+`python -m tests.conformance trace --snapshot FILE [--json] -- SCRIPT ARGS`: a real run beside its trace.
 
 For `logs`, FOLDER holds `logs/` and `expect.jsonl`; for `snapshots` it holds memory snapshots, and a manifest.json
 with their peaks if there is one. The exit code is 0 when the folder could be judged, however many misses there are,
@@ -24,6 +25,8 @@ def main(arguments: list[str] | None = None, explain: Explain | None = None) -> 
     try:
         if options.command == "snapshots":
             return _snapshots(options)
+        if options.command == "trace":
+            return _trace(options)
         labels = load(options.folder)
     except FolderError as error:
         print(error, file=sys.stderr)
@@ -46,6 +49,22 @@ def _snapshots(options: argparse.Namespace) -> int:
     return 0
 
 
+def _trace(options: argparse.Namespace) -> int:
+    from oomph.tracing.child.request import Limits  # msgspec is needed only here
+    from tests.conformance import trace
+
+    limits = Limits(seconds=options.timeout)
+    answer = trace.judge(
+        options.snapshot,
+        [word for place, word in enumerate(options.target) if place or word != "--"],
+        options.gpu,
+        options.torch,
+        limits,
+    )
+    print(trace.as_json(answer) if options.json else trace.as_text(answer))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -56,6 +75,17 @@ def _parser() -> argparse.ArgumentParser:
     snapshots = commands.add_parser("snapshots", help="replay the memory snapshots of a folder")
     snapshots.add_argument("folder", type=Path, metavar="FOLDER", help="holds *.pickle, *.pkl, packed or not")
     snapshots.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    trace = commands.add_parser("trace", help="lay a real memory snapshot over a trace of its script")
+    trace.add_argument(
+        "--snapshot", type=Path, required=True, metavar="FILE", help="what the real run recorded"
+    )
+    trace.add_argument("--gpu", help="the GPU of the real run; tried out where it is not given")
+    trace.add_argument(
+        "--torch", metavar="VERSION", help="its torch (2.7); from the file's format if not given"
+    )
+    trace.add_argument("--timeout", type=float, default=1800, metavar="SECONDS", help="for one trace")
+    trace.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    trace.add_argument("target", nargs=argparse.REMAINDER, metavar="-- SCRIPT ARGS")
     return parser
 
 
