@@ -26,7 +26,7 @@ def install_all(recorder: Recorder, mode: Any, fake_mode: Any) -> None:
 
     phases.install(recorder, mode)
     parameters.install(recorder, fake_mode)
-    tensors.install(recorder, fake_mode)
+    tensors.install(recorder)
     storages.install(recorder, mode)
     foreach.install(recorder)
     for name in _PACKAGES:

@@ -91,7 +91,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self._busy: set[str] = set()
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self, fullname: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec that the other finders give, with a loader that calls what waits."""
         if fullname not in self.waiting or fullname in self._busy:

@@ -1,10 +1,10 @@
 """Parameters are fake from their first moment on, and moving a module keeps them the same objects.
 
-A model of any size then costs no memory of the host: what `nn.Linear` makes with `torch.empty` is never touched, because
-its initialisation already meets a fake parameter. Values of parameters decide nothing that a program allocates.
+A model of any size then costs no memory of the host: what `nn.Linear` makes with `torch.empty` is never touched,
+because its initialisation already meets a fake parameter. Values of parameters decide nothing that a program allocates.
 
-Real code moves a parameter by `param.data = moved`; optimizers that hold it go on holding it. On a fake one that changes
-everything but the device that it believes to be on, which is set beside it.
+Real code moves a parameter by `param.data = moved`; optimizers that hold it go on holding it. On a fake one that
+changes everything but the device that it believes to be on, which is set beside it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def install(recorder: Recorder, fake_mode: Any) -> None:
         if recurse:
             for child in module.children():
                 child._apply(fn)  # noqa: SLF001 - torch's own recursion
-        for key, parameter in module._parameters.items():  # noqa: SLF001
+        for parameter in module._parameters.values():  # noqa: SLF001
             if parameter is None:
                 continue
             if not isinstance(parameter, FakeTensor):

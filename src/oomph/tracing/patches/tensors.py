@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from oomph.tracing.recorder.dynamic import stand_in
+from oomph.tracing.recorder.dynamic import NUMBERS_ARE_ONE, stand_in
 from oomph.tracing.recorder.recorder import Recorder
 from oomph.tracing.recorder.values import value_of
 
-_ASSUMED = "Numbers that the GPU would have computed and the script reads (`.item()`, a printed loss) are 1, truth values False."
 
-
-def install(recorder: Recorder, fake_mode: Any) -> None:
+def install(recorder: Recorder) -> None:
     """Gives fake tensors answers where torch has none."""
     _reading(recorder)
-    _making(recorder, fake_mode)
+    _making(recorder)
 
 
 def _reading(recorder: Recorder) -> None:
@@ -25,7 +23,7 @@ def _reading(recorder: Recorder) -> None:
         value = value_of(tensor)
         if value is not None:
             return value
-        recorder.assume(_ASSUMED)
+        recorder.assume(NUMBERS_ARE_ONE)
         return torch.full((), stand_in(tensor), dtype=tensor.dtype).expand(tensor.shape)
 
     def numpy(original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -33,7 +31,8 @@ def _reading(recorder: Recorder) -> None:
             return original(tensor, *args, **kwargs)
         if tensor.device.type == "cuda":
             raise TypeError(
-                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+                f"can't convert {tensor.device} device type tensor to numpy. "
+                "Use Tensor.cpu() to copy the tensor to host memory first."
             )
         return original(real(tensor).clone())
 
@@ -63,7 +62,7 @@ def _reading(recorder: Recorder) -> None:
     recorder.patches.wrap(torch.Tensor, "pin_memory", lambda _original, tensor, *_args, **_kwargs: tensor)
 
 
-def _making(recorder: Recorder, fake_mode: Any) -> None:
+def _making(recorder: Recorder) -> None:
     """`torch.tensor(data, device="cuda")` makes a CPU tensor and copies it; the copy is what counts."""
     import torch
 

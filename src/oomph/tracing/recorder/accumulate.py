@@ -17,9 +17,6 @@ _IN_PLACE = {
     "aten.scatter_reduce": "scatter_reduce_",
     "aten.index_add": "index_add_",
     "aten.index_put": "_index_put_impl_",
-    "aten.masked_fill": "masked_fill_",
-    "aten.index_fill": "index_fill_",
-    "aten.index_copy": "index_copy_",
 }
 #: In a dispatch from C++, these references are torch's own: the argument of the call, the Python object's, and the
 #: variable of the caller. One more means that somebody else holds the tensor.
@@ -50,7 +47,7 @@ def _sole(tensor: Any) -> bool:
     return bool(torch._C._storage_Use_Count(storage._cdata) <= _OWN_STORAGE_REFERENCES)  # noqa: SLF001
 
 
-def in_place(name: str, full: str, args: tuple[Any, ...], kwargs: dict[str, Any], fake: type) -> Any:
+def in_place(name: str, full: str, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> Any:
     """The in-place operator that real tensors would take here, or None. Called inside backward only."""
     import torch
 

@@ -9,8 +9,8 @@ UNTOLD = -1
 class Block:
     """An allocated block. Sizes and addresses are bytes; `number` counts the device's allocations from 0.
 
-    `category` is an index into CATEGORIES or UNTOLD; `label` and `operator` are numbers of labels (-1: none), `phase` is
-    the one of its birth.
+    `category` is an index into CATEGORIES or UNTOLD; `label` and `operator` are numbers of labels (-1: none), `phase`
+    is the one of its birth.
     """
 
     __slots__ = ("address", "category", "device", "label", "number", "operator", "phase", "size", "stream")

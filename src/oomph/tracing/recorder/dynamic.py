@@ -13,6 +13,10 @@ from typing import Any
 from oomph.tracing.recorder.values import attach, value_of
 
 Handler = Callable[..., Any]
+NUMBERS_ARE_ONE = (
+    "Numbers that the GPU would have computed and the script reads (`.item()`, a printed loss) are 1, truth values "
+    "False."
+)
 
 
 def handlers() -> dict[str, Handler]:
@@ -53,13 +57,11 @@ def _item(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ..
     value = value_of(args[0]) if hasattr(args[0], "fake_device") else args[0]
     if value is not None:
         return func(value, **kwargs)
-    mode.recorder.assume(
-        "Numbers that the GPU would have computed and the script reads (`.item()`, a printed loss) are 1, truth values False."
-    )
+    mode.recorder.assume(NUMBERS_ARE_ONE)
     return stand_in(args[0])
 
 
-def _equal(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+def _equal(_mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
     values = [value_of(one) if hasattr(one, "fake_device") else one for one in args]
     if any(value is None for value in values):
         return bool(args[0].shape == args[1].shape and args[0].dtype == args[1].dtype)

@@ -121,10 +121,9 @@ class Kernels:
     def _device(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """The index of the device that the call runs on, -1 for the CPU."""
         for one in (*args, *kwargs.values()):
-            if isinstance(one, (list, tuple)) and one:
-                one = one[0]
-            if type(one) is self._fake and one.fake_device.type == "cuda":
-                return one.fake_device.index or 0
+            first = one[0] if isinstance(one, (list, tuple)) and one else one
+            if type(first) is self._fake and first.fake_device.type == "cuda":
+                return first.fake_device.index or 0
         device = kwargs.get("device")
         if device is not None and str(device).startswith("cuda"):
             return getattr(device, "index", None) or 0

@@ -50,7 +50,7 @@ class DeviceMemory:
         self.free_bytes: dict[int, int] = {}
         self.allocs: list[Block] = []
         self.windows: list[tuple[int, int]] = []
-        self._pending: dict[int, Block] = {}
+        self._pending: dict[int, tuple[Block, int]] = {}
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -79,7 +79,7 @@ class DeviceMemory:
         allocator.free(block.address)
         self._event(FREE_REQUESTED, block.address, block.size, block.stream, frames)
         if block.address in allocator.active:
-            self._pending[block.address] = block
+            self._pending[block.address] = (block, len(self.kind) - 1)
         else:
             self._event(FREE_COMPLETED, block.address, block.size, block.stream, frames)
 
@@ -87,6 +87,16 @@ class DeviceMemory:
         """The work of a stream (None: of all) is done; what waited for it is free at the next request."""
         self.allocator.complete_events(stream)
         self._complete(frames)
+
+    def complete_before(self, position: int, frames: Frames | None = None) -> None:
+        """Whatever was freed before the event number `position` is not used by any stream any more."""
+        done = [address for address, (_, freed) in self._pending.items() if freed < position]
+        for address in done:
+            block = self.allocator.active.get(address)
+            if block is not None and not block.allocated:
+                self.allocator.complete(address)
+        if done:
+            self._complete(frames)
 
     def empty_cache(self, frames: Frames | None) -> None:
         """As `torch.cuda.empty_cache()`."""
@@ -98,7 +108,7 @@ class DeviceMemory:
         active = self.allocator.active
         done = [address for address in self._pending if address not in active or active[address].allocated]
         for address in done:
-            block = self._pending.pop(address)
+            block, _ = self._pending.pop(address)
             self._event(FREE_COMPLETED, address, block.size, block.stream, frames)
 
     def _drain(self, frames: Frames | None) -> None:

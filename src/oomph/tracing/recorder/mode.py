@@ -24,7 +24,7 @@ from oomph.tracing.recorder.values import Values, forget, value_of
 
 
 @cache
-def _mode_class() -> type:
+def _mode_class() -> Any:
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -37,7 +37,7 @@ def _mode_class() -> type:
     get_mode = torch._C._get_dispatch_mode  # noqa: SLF001 - what FakeTensorMode itself asks
     fake_key = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001
 
-    class RecorderMode(TorchDispatchMode):  # type: ignore[misc]
+    class RecorderMode(TorchDispatchMode):
         """Pushed for the whole trace. `fake_mode` is never on torch's stack of modes: real CPU work stays real."""
 
         def __init__(self, recorder: Recorder, fake_mode: Any) -> None:

@@ -19,15 +19,15 @@ def message(
     total = settings.device_bytes or settings.capacity_bytes or 0
     capacity = settings.capacity_bytes or 0
     outside = max(total - capacity, 0)
-    cached = allocator.reserved_bytes - allocator.allocated_bytes
     variable = "PYTORCH_ALLOC_CONF" if settings.torch >= (2, 9) else "PYTORCH_CUDA_ALLOC_CONF"
     limit = f"{format_bytes(allocator.limit)} allowed; " if allocator.limited else ""
+    reserved, allocated = allocator.reserved_bytes, allocator.allocated_bytes
     return (
-        f"CUDA out of memory. Tried to allocate {format_bytes(error.segment_bytes)}. GPU {device} has a total capacity of "
-        f"{format_bytes(total)} of which {format_bytes(error.free_bytes or 0)} is free. Including non-PyTorch memory, this process "
-        f"has {format_bytes(allocator.reserved_bytes + outside)} memory in use. {limit}Of the allocated memory "
-        f"{format_bytes(allocator.allocated_bytes)} is allocated by PyTorch, and {format_bytes(cached)} is reserved by PyTorch but "
-        "unallocated. If reserved but unallocated memory is large try setting "
+        f"CUDA out of memory. Tried to allocate {format_bytes(error.segment_bytes)}. GPU {device} has a total capacity "
+        f"of {format_bytes(total)} of which {format_bytes(error.free_bytes or 0)} is free. Including non-PyTorch "
+        f"memory, this process has {format_bytes(reserved + outside)} memory in use. {limit}Of the allocated memory "
+        f"{format_bytes(allocated)} is allocated by PyTorch, and {format_bytes(reserved - allocated)} is reserved by "
+        "PyTorch but unallocated. If reserved but unallocated memory is large try setting "
         f"{variable}=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  "
         "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
     )

@@ -16,7 +16,7 @@ from oomph.tracing.recorder import categories
 from oomph.tracing.recorder.blocks import Block
 from oomph.tracing.recorder.memory import DeviceMemory, Frames
 from oomph.tracing.recorder.oom import message
-from oomph.tracing.recorder.stacks import StackRecorder
+from oomph.tracing.recorder.stacks import StackRecorder, hidden_files
 from oomph.tracing.recorder.storages import Storages
 from oomph.tracing.settings import TraceSettings
 
@@ -42,7 +42,7 @@ class Recorder:
         self.rules = rules
         self.now = [PHASES.index(Phase.LOAD), 0]
         self.storages = Storages(self)
-        self.stacks = StackRecorder()
+        self.stacks = StackRecorder(hidden_files())
         self.suspensions = 0
         self.operators = 0
         self.label = -1

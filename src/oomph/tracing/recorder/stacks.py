@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from pathlib import Path
 from types import CodeType, FrameType
 
 import oomph
@@ -11,7 +11,7 @@ import oomph
 Frames = list[dict[str, object]]
 
 #: Frames of the tracer itself are no part of the traced program.
-_OWN = os.path.join(os.path.dirname(os.path.abspath(oomph.__file__)), "")
+_OWN = f"{Path(oomph.__file__).resolve().parent}/"
 #: Deeper stacks are cut, as torch cuts them.
 _DEPTH = 100
 
@@ -20,7 +20,7 @@ class StackRecorder:
     """Takes stacks; equal ones are one list, so that a million events share a few thousand.
 
     Python walks a frame in a tenth of a microsecond, so what decides is to look at nothing but the code object's
-    identity and the instruction. `hidden` are files whose frames are left out.
+    identity and the instruction. `hidden` are beginnings of file names whose frames are left out.
     """
 
     def __init__(self, hidden: tuple[str, ...] = ()) -> None:
@@ -71,3 +71,14 @@ class StackRecorder:
         if code.co_filename.startswith(self._hidden) or code.co_filename.startswith("<frozen"):
             return None
         return {"name": code.co_name, "filename": code.co_filename, "line": frame.f_lineno}
+
+
+def hidden_files() -> tuple[str, ...]:
+    """Files of torch through which operators only reach a dispatch mode: a real run does not pass there."""
+    import torch
+
+    root = Path(torch.__file__).parent
+    return tuple(
+        str(root / file)
+        for file in ("_compile.py", "_dynamo/eval_frame.py", "_subclasses/", "utils/_python_dispatch.py")
+    )

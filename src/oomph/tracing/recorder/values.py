@@ -68,7 +68,7 @@ def forget(tensor: Any) -> None:
 class Values:
     """Computes values beside fake operators. `fake` is torch's FakeTensor class."""
 
-    def __init__(self, fake: type) -> None:
+    def __init__(self, fake: Any) -> None:
         self._fake = fake
 
     def before(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
