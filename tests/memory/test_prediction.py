@@ -19,8 +19,8 @@ def judged(capacity=None, ran_out=(), phases=PHASES):
 
 
 def test_a_peak_of_several_orders() -> None:
-    peak = Peak.of(5, (20, 18, 24), 3)
-    assert peak == Peak(5, 20, 18, 24, 3)
+    peak = Peak.of((5, 4, 6), (20, 18, 24), 3)
+    assert peak == Peak(5, 20, 18, 24, 3, allocated_low_bytes=4, allocated_high_bytes=6)
     assert peak.most_bytes == 27
 
 
@@ -34,13 +34,25 @@ def test_an_interval_that_does_not_hold_its_value_is_refused(sizes) -> None:
 
 
 def test_a_peak_needs_an_order() -> None:
-    with pytest.raises(ValueError, match="at least one order"):
-        Peak.of(5, ())
+    for allocated, reserved in (((5,), ()), ((), (5,))):
+        with pytest.raises(ValueError, match="at least one order"):
+            Peak.of(allocated, reserved)
+    with pytest.raises(ValueError, match="allocated bytes do not lie"):
+        Peak(5, 6, 6, 6, allocated_low_bytes=6)
 
 
 def test_the_whole_is_no_lower_than_any_part() -> None:
     # The upper ends are 8 + 3 and 10 + 0: 11 in all, of which 1 lies above the highest reserved.
-    assert highest([FORWARD, BACKWARD]) == Peak(9 * GIB, 10 * GIB, 9 * GIB, 10 * GIB, 1 * GIB)
+    assert highest([FORWARD, BACKWARD]) == Peak(
+        9 * GIB,
+        10 * GIB,
+        9 * GIB,
+        10 * GIB,
+        1 * GIB,
+        allocated_low_bytes=9 * GIB,
+        allocated_high_bytes=9 * GIB,
+    )
+    assert highest([Peak.of((5, 3), (9,)), Peak.of((4, 8), (9,))]) == Peak.of((5, 4, 8), (9,))
     assert highest([]) == Peak(0, 0, 0, 0)
 
 

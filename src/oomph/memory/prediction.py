@@ -15,7 +15,8 @@ class Peak:
     `allocated_bytes` and `reserved_bytes` are the prediction under the likeliest order of addresses;
     `reserved_low_bytes` to `reserved_high_bytes` is what other orders give (memory/replay/orders.py).
     `uncertain_bytes` is what may come on top of any of them: kernels of which nothing exact is known. Reserved bytes
-    of a phase include what was cached before it.
+    of a phase include what was cached before it. `allocated_low_bytes` to `allocated_high_bytes` is the same for
+    allocated bytes, which differ less (None: the same in all orders).
     """
 
     allocated_bytes: int
@@ -23,9 +24,13 @@ class Peak:
     reserved_low_bytes: int
     reserved_high_bytes: int
     uncertain_bytes: int = 0
+    allocated_low_bytes: int | None = None
+    allocated_high_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for an interval that does not hold its own prediction, and for sizes below 0."""
+        if not _low(self) <= self.allocated_bytes <= _high(self):
+            raise ValueError("The allocated bytes do not lie between their low and their high end.")
         if not 0 <= self.reserved_low_bytes <= self.reserved_bytes <= self.reserved_high_bytes:
             raise ValueError("The reserved bytes do not lie between their low and their high end.")
         if self.allocated_bytes < 0 or self.uncertain_bytes < 0:
@@ -37,12 +42,23 @@ class Peak:
         return self.reserved_high_bytes + self.uncertain_bytes
 
     @classmethod
-    def of(cls, allocated_bytes: int, reserved: Iterable[int], uncertain_bytes: int = 0) -> Peak:
-        """From the reserved bytes under several orders, the likeliest first. Raises ValueError when there is none."""
-        values = tuple(reserved)
-        if not values:
-            raise ValueError("A peak needs the reserved bytes of at least one order.")
-        return cls(allocated_bytes, values[0], min(values), max(values), uncertain_bytes)
+    def of(cls, allocated: Iterable[int], reserved: Iterable[int], uncertain_bytes: int = 0) -> Peak:
+        """From the bytes under several orders, the likeliest first (`allocated` and `values` of replay.orders.Orders).
+
+        Raises ValueError when there is none.
+        """
+        used, held = tuple(allocated), tuple(reserved)
+        if not used or not held:
+            raise ValueError("A peak needs the bytes of at least one order.")
+        return cls(
+            allocated_bytes=used[0],
+            reserved_bytes=held[0],
+            reserved_low_bytes=min(held),
+            reserved_high_bytes=max(held),
+            uncertain_bytes=uncertain_bytes,
+            allocated_low_bytes=min(used),
+            allocated_high_bytes=max(used),
+        )
 
 
 def highest(peaks: Iterable[Peak]) -> Peak:
@@ -59,7 +75,17 @@ def highest(peaks: Iterable[Peak]) -> Peak:
         reserved_low_bytes=max(peak.reserved_low_bytes for peak in known),
         reserved_high_bytes=high,
         uncertain_bytes=most - high,
+        allocated_low_bytes=max(_low(peak) for peak in known),
+        allocated_high_bytes=max(_high(peak) for peak in known),
     )
+
+
+def _low(peak: Peak) -> int:
+    return peak.allocated_bytes if peak.allocated_low_bytes is None else peak.allocated_low_bytes
+
+
+def _high(peak: Peak) -> int:
+    return peak.allocated_bytes if peak.allocated_high_bytes is None else peak.allocated_high_bytes
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from oomph.memory.replay.orders import (
     EMPTY_CACHE,
     FREE,
     ORDERS,
+    highest_orders,
+    orders_by_group,
     requests_of,
     requests_of_columns,
     reserved_orders,
@@ -205,6 +207,68 @@ def test_a_release_for_lack_of_memory_is_left_to_each_order() -> None:
     more = reserved_orders(requests, DEFAULT, 80 * MIB, recorded_capacity_bytes=60 * MIB)
     assert set(more.values) == {70 * MIB}
     assert set(reserved_orders(requests, DEFAULT, 80 * MIB).values) == {40 * MIB}
+
+
+def test_each_part_has_the_peak_of_its_own_time() -> None:
+    # 30 MiB stay. 40 more come and go in part 0; part 1 asks for 24 of them; part 0 then has 12 more, beside the 24.
+    sequence = [(ALLOC, 1, 30 * MIB), (ALLOC, 2, 40 * MIB), (FREE, 2, 0), (EMPTY_CACHE, 0, 0)]
+    sequence += [(ALLOC, 3, 24 * MIB), (ALLOC, 4, 12 * MIB), (FREE, 4, 0)]
+    groups = [0, 0, 0, 0, 1, 0, 0]
+    found = orders_by_group(columns(sequence), DEFAULT, groups)
+    assert list(found) == [0, 1]
+    assert set(found[0].values) == {70 * MIB}
+    assert set(found[1].values) == set(found[1].allocated) == {54 * MIB}
+    later = orders_by_group(columns(sequence), DEFAULT, [0, 0, 0, 0, 1, 2, 2])
+    assert set(later[2].values) == set(later[2].allocated) == {66 * MIB}
+    assert set(later[1].values) == {54 * MIB}
+
+
+def test_a_part_begins_with_what_is_held() -> None:
+    sequence = [(ALLOC, 1, 30 * MIB), (ALLOC, 2, 20 * MIB), (FREE, 1, 0), (FREE, 2, 0), (EMPTY_CACHE, 0, 0)]
+    found = orders_by_group(columns(sequence), DEFAULT, [7, 7, 3, 3, 3])
+    assert set(found[3].values) == set(found[3].allocated) == {50 * MIB}
+
+
+def test_the_part_in_which_memory_runs_out_is_named() -> None:
+    sequence = [(ALLOC, 1, 30 * MIB), (ALLOC, 2, 20 * MIB), (ALLOC, 3, 20 * MIB), (ALLOC, 4, 2 * MIB)]
+    found = orders_by_group(columns(sequence), DEFAULT, [0, 1, 1, 2], 60 * MIB)
+    assert set(found) == {0, 1}
+    assert not found[0].fails
+    assert set(found[1].fails_at) == {2}
+    whole = highest_orders(found.values())
+    assert whole == reserved_orders(columns(sequence), DEFAULT, 60 * MIB)
+
+
+@settings(deadline=None, max_examples=40)
+@given(rows(ANY), st.data())
+def test_the_parts_together_are_the_whole(sequence, data) -> None:
+    groups = data.draw(st.lists(st.integers(0, 3), min_size=len(sequence), max_size=len(sequence)))
+    found = orders_by_group(columns(sequence), DEFAULT, groups)
+    assert set(found) == set(groups)
+    assert highest_orders(found.values()) == reserved_orders(columns(sequence), DEFAULT)
+
+
+def test_parts_within_a_window() -> None:
+    recorder = Recorder(DEFAULT)
+    recorder.malloc(50 * MIB)
+    recorder.free(0)
+    recorder.empty_cache()
+    begin = len(recorder.events)
+    recorder.malloc(12 * MIB)
+    recorder.malloc(14 * MIB)
+    timeline = recorder.snapshot().devices[0].timeline
+    groups = [0] * (begin + 2) + [1] * (len(timeline) - begin - 2)
+    found = orders_by_group(requests_of(timeline, (begin, len(timeline))), DEFAULT, groups)
+    assert set(found[0].values) == {12 * MIB}
+    assert set(found[1].values) == {26 * MIB}
+
+
+def test_parts_that_do_not_fit_the_requests_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 groups for 1 events"):
+        orders_by_group(columns([(ALLOC, 1, MIB)]), DEFAULT, [0, 1])
+    with pytest.raises(ValueError, match="no orders to join"):
+        highest_orders([])
+    assert orders_by_group(requests_of_columns([], [], [], []), DEFAULT, []) == {}
 
 
 def test_columns_that_are_none() -> None:

@@ -7,7 +7,7 @@ driver gives cannot be known beforehand; a prediction plays several and gives th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.layout import SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.replay.start import Start
-from oomph.memory.replay.trial import Setup, run_trial
+from oomph.memory.replay.trial import Outcome, Setup, run_trial
 from oomph.memory.replay.trial_requests import Requests
 from oomph.memory.timeline import Kind, Timeline, empty_timeline
 
@@ -84,19 +84,92 @@ def reserved_orders(
 
     Raises ValueError when `orders` is not from 1 to the number of `ORDERS`.
     """
-    if not 1 <= orders <= len(ORDERS):
-        raise ValueError(f"orders is {orders}; it can be from 1 to {len(ORDERS)}.")
-    real = capacity_bytes if recorded_capacity_bytes is None else recorded_capacity_bytes
-    outcomes = [
-        run_trial(requests, Setup(settings, capacity_bytes, real_capacity_bytes=real, driver=driver))
-        for _, driver in ORDERS[:orders]
-    ]
+    outcomes = _play(requests, settings, capacity_bytes, orders, recorded_capacity_bytes, ())
     return Orders(
         names=tuple(name for name, _ in ORDERS[:orders]),
         values=tuple(outcome.peak_reserved_bytes for outcome in outcomes),
         allocated=tuple(outcome.peak_allocated_bytes for outcome in outcomes),
         fails_at=tuple(outcome.fails_at for outcome in outcomes),
     )
+
+
+def orders_by_group(
+    requests: Requests,
+    settings: AllocatorSettings,
+    groups: Sequence[int],
+    capacity_bytes: int | None = None,
+    orders: int = len(ORDERS),
+    *,
+    recorded_capacity_bytes: int | None = None,
+) -> dict[int, Orders]:
+    """The peaks of parts of the requests, such as phases, in the order in which they are first entered.
+
+    `groups` says for each event of the requests' timeline which part it belongs to; a part may be left and entered
+    again. What is held when a part is entered belongs to its peak (a block that the very next event gives back counts
+    where it was asked for only). What lies before the requests' `peak_from` is left
+    out, and so are parts that no order reached; an order that ran out before a part is not among the names of that
+    part. `fails_at` stands in the part in which the order ran out. The rest is as in `reserved_orders`.
+
+    Raises ValueError also when `groups` has not one entry for each event.
+    """
+    if len(groups) != len(requests.timeline):
+        raise ValueError(f"There are {len(groups)} groups for {len(requests.timeline)} events.")
+    column = np.asarray(groups, np.int64)
+    changes = (np.flatnonzero(np.diff(column)) + 1).tolist()
+    begins = [requests.peak_from, *(change for change in changes if change > requests.peak_from)]
+    outcomes = _play(requests, settings, capacity_bytes, orders, recorded_capacity_bytes, begins)
+    parts: dict[int, dict[str, list[tuple[int, int]]]] = {}
+    fails: dict[tuple[int, str], int] = {}
+    for (name, _), outcome in zip(ORDERS, outcomes, strict=False):
+        # The first stretch is what came before all of them.
+        for begin, peaks in zip(begins, outcome.stretches[1:], strict=False):
+            if begin < len(column):
+                parts.setdefault(int(column[begin]), {}).setdefault(name, []).append(peaks)
+        if outcome.fails_at is not None:
+            fails[int(column[outcome.fails_at]), name] = outcome.fails_at
+    return {
+        group: Orders(
+            names=tuple(by_name),
+            values=tuple(max(reserved for reserved, _ in peaks) for peaks in by_name.values()),
+            allocated=tuple(max(allocated for _, allocated in peaks) for peaks in by_name.values()),
+            fails_at=tuple(fails.get((group, name)) for name in by_name),
+        )
+        for group, by_name in parts.items()
+    }
+
+
+def highest_orders(parts: Iterable[Orders]) -> Orders:
+    """All parts together: of each order the most. Raises ValueError when there is none."""
+    values: dict[str, int] = {}
+    allocated: dict[str, int] = {}
+    fails_at: dict[str, int | None] = {}
+    for part in parts:
+        for name, reserved, used, failed in zip(
+            part.names, part.values, part.allocated, part.fails_at, strict=True
+        ):
+            values[name] = max(reserved, values.get(name, 0))
+            allocated[name] = max(used, allocated.get(name, 0))
+            fails_at[name] = failed if fails_at.get(name) is None else fails_at[name]
+    if not values:
+        raise ValueError("There are no orders to join.")
+    return Orders(tuple(values), tuple(values.values()), tuple(allocated.values()), tuple(fails_at.values()))
+
+
+def _play(
+    requests: Requests,
+    settings: AllocatorSettings,
+    capacity: int | None,
+    orders: int,
+    recorded_capacity: int | None,
+    cuts: Sequence[int],
+) -> list[Outcome]:
+    if not 1 <= orders <= len(ORDERS):
+        raise ValueError(f"orders is {orders}; it can be from 1 to {len(ORDERS)}.")
+    real = capacity if recorded_capacity is None else recorded_capacity
+    return [
+        run_trial(requests, Setup(settings, capacity, real_capacity_bytes=real, driver=driver, cuts=cuts))
+        for _, driver in ORDERS[:orders]
+    ]
 
 
 def requests_of(

@@ -27,7 +27,7 @@ _DEVICE_BYTES = 1024 * GIB
 _MOST_WAITING = 4096
 #: Stands for a number of syncs that is never counted.
 _NEVER = -1
-_RESET, _EMPTY, _REQUEST = range(3)
+_CUT, _EMPTY, _REQUEST = range(3)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Setup:
     `empty_after`: positions after which the cache is emptied. `real_capacity_bytes`: what the device had when the
     trace was recorded; releases that its lack explains are left to the simulation, all others are repeated.
     `driver`: makes what gives segments their addresses (None: new ones lie above or below the last, as the trace's
-    do).
+    do). `cuts`: ascending positions at which peaks are taken and begin anew, from what is held there.
     """
 
     settings: AllocatorSettings
@@ -49,6 +49,7 @@ class Setup:
     limit_bytes: int | None = None
     empty_after: Sequence[int] = ()
     driver: Callable[[], Driver] | None = None
+    cuts: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ class Outcome:
     `survived`: recorded failures that fail here too, after which the job went on. `reserved_bytes`,
     `allocated_bytes`: at the end. `request_bytes`, `segment_bytes`: of the request that failed. `events`: what was
     asked of the driver. `problems` counts what made no sense (frees of unknown blocks, segments that overlap).
+    `stretches`: the peaks (reserved, allocated) up to the first cut, from each to the next, and after the last, as far
+    as the trial came; `peak_reserved_bytes` and `peak_allocated_bytes` are the most of those from the requests'
+    `peak_from` on.
     """
 
     last: int
@@ -77,6 +81,7 @@ class Outcome:
     segment_bytes: int = 0
     events: Sequence[SegmentEvent] = field(default=(), repr=False)
     problems: int = 0
+    stretches: Sequence[tuple[int, int]] = field(default=(), repr=False)
 
 
 def run_trial(requests: Requests, setup: Setup) -> Outcome:
@@ -111,6 +116,7 @@ class _Trial:
         self._survived: list[int] = []
         self._error: DeviceOutOfMemory | None = None
         self._problems = 0
+        self._stretches: list[tuple[int, int]] = []
         self._last = len(requests.timeline) - 1
         self._plant(BELOW if driver.rises else ABOVE)
 
@@ -137,14 +143,17 @@ class _Trial:
             self._problems += 1
         allocator = self.allocator
         events = [(int(KINDS[kind]), size) for kind, _, size, _ in allocator.segment_events]
+        self._cut()
+        skipped = bisect_left(self._cuts(), self._requests.peak_from + 1)
+        counted = self._stretches[skipped:] or self._stretches[-1:]
         given_back = (arena.SEGMENT_FREE, arena.SEGMENT_UNMAP)
         return Outcome(
             last=self._last,
             fails_at=self._fails_at,
             served_at=self._served_at,
             survived=tuple(self._survived),
-            peak_reserved_bytes=allocator.peak_reserved_bytes,
-            peak_allocated_bytes=allocator.peak_allocated_bytes,
+            peak_reserved_bytes=max(reserved for reserved, _ in counted),
+            peak_allocated_bytes=max(allocated for _, allocated in counted),
             reserved_bytes=allocator.reserved_bytes,
             allocated_bytes=allocator.allocated_bytes,
             retries=allocator.num_alloc_retries,
@@ -153,7 +162,17 @@ class _Trial:
             segment_bytes=0 if self._error is None else self._error.segment_bytes,
             events=events,
             problems=self._problems,
+            stretches=self._stretches,
         )
+
+    def _cuts(self) -> list[int]:
+        """All positions at which peaks are taken, those of the requests included."""
+        begin = self._requests.peak_from
+        return sorted({*self._setup.cuts, *([begin] if begin else [])})
+
+    def _cut(self) -> None:
+        self._stretches.append((self.allocator.peak_reserved_bytes, self.allocator.peak_allocated_bytes))
+        self.allocator.reset_peaks()
 
     def _events(self) -> None:
         """Stretches of requests and frees, with what happens between them."""
@@ -161,15 +180,15 @@ class _Trial:
         special = [(position + 1, _EMPTY) for position in set(setup.empty_after)]
         special += [(at, _EMPTY) for at in moments(requests.releases, setup.real_capacity_bytes)]
         special += [(position, _REQUEST) for position in requests.failures]
-        special += [(requests.peak_from, _RESET)] if requests.peak_from > 0 else []
+        special += [(position, _CUT) for position in self._cuts()]
         first = 0
         for position, what in sorted(special):
             last = int(requests.places.searchsorted(position))
             if not self._stretch(first, last):
                 return
             first = last
-            if what == _RESET:
-                self.allocator.reset_peaks()
+            if what == _CUT:
+                self._cut()
             elif what == _EMPTY:
                 self.allocator.empty_cache()
             elif not self._ask_again(position):
