@@ -54,7 +54,10 @@ def stand_in(tensor: Any) -> Any:
 
 
 def _item(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
-    value = value_of(args[0]) if hasattr(args[0], "fake_device") else args[0]
+    fake = hasattr(args[0], "fake_device")
+    if fake and args[0].fake_device.type == "cuda":
+        mode.recorder.synchronize(args[0].fake_device.index or 0)
+    value = value_of(args[0]) if fake else args[0]
     if value is not None:
         return func(value, **kwargs)
     mode.recorder.assume(NUMBERS_ARE_ONE)
