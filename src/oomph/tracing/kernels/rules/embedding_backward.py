@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from oomph.memory.kernels.embedding import PLAIN_UP_TO, Gradient
 from oomph.tracing.kernels import cub
-from oomph.tracing.kernels.arguments import argument, bytes_of, div_up, numel, opmath_bytes
+from oomph.tracing.kernels.arguments import argument, bytes_of, numel, opmath_bytes
 from oomph.tracing.kernels.rule import Call, Effect, Give, Output, Step, Take
 
-_PLAIN_UP_TO = 3072
-_ROWS_PER_THREAD = 10
-_BLOCK = 1024
+#: Temporary storage is given back at once.
+_AT_ONCE = {"unique", "scan"}
 
 
 class EmbeddingBackward:
@@ -24,57 +24,40 @@ class EmbeddingBackward:
 
     def effect(self, call: Call) -> Effect | None:
         """Sort arrays before the result, the sums after it."""
-        grad, indices, rows = call.args[:3]
-        count, width = numel(indices.shape), int(indices.dtype.itemsize)
+        grad, indices = call.args[:2]
+        gradient = described(call)
         by_frequency = bool(argument(call, 4, "scale_grad_by_freq", False))
         copies: list[Step] = [
             Take(name, bytes_of(tensor))
             for name, tensor in (("indices", indices), ("gradient", grad))
             if not tensor.is_contiguous()
         ]
-        if count <= _PLAIN_UP_TO and not by_frequency:
+        if gradient.count <= PLAIN_UP_TO and not by_frequency:
             return Effect((*copies, Output())) if copies else None
-        array = count * width
-        sort: list[Step] = [
-            Take("sorted", array),
-            Take("original", array),
-            Take("range", array),
-            Take("sort", cub.sort_pairs(count, width, width, 8 * width)),
-            Give("sort"),
-            Give("range"),
-        ]
+        sort: list[Step] = [Take(name, size) for name, size in gradient.sorted_arrays().items()]
+        sort += [Give("sort"), Give("range")]
         if by_frequency:
-            sort += [Take("count", array), Take("runs", cub.scan(count, width)), Give("runs")]
-        return Effect((*copies, *sort, Output(), *self._sums(call, count, width, int(rows))))
+            array, width = gradient.count * gradient.index_bytes, gradient.index_bytes
+            sort += [Take("count", array), Take("runs", cub.scan(gradient.count, width)), Give("runs")]
+        sums: list[Step] = []
+        for name, size in gradient.sums().items():
+            sums += [Take(name, size), Give(name)] if name in _AT_ONCE else [Take(name, size)]
+        return Effect((*copies, *sort, Output(), *sums))
 
-    def _sums(self, call: Call, count: int, width: int, rows: int) -> list[Step]:
-        grad = call.args[0]
-        columns = int(grad.shape[-1])
-        segments = min(count, rows)
-        parts = count // _ROWS_PER_THREAD + segments
-        steps: list[Step] = [
-            Take("segments", count * width),
-            Take("segment_count", 8),
-            Take("unique", cub.select(count)),
-            Give("unique"),
-            Take("parts", segments * width),
-            Take("part_offsets", segments * width),
-            Take("scan", cub.scan(segments, width)),
-            Give("scan"),
-            Take("part_count", 8),
-            Take("part_starts", parts * width),
-        ]
-        if not self._one_pass(call, segments, parts, columns):
-            return [*steps, Take("part_sums", parts * columns * opmath_bytes(grad))]
-        steps.append(Take("part_rows", parts * width))
-        if opmath_bytes(grad) != int(grad.dtype.itemsize):
-            steps.append(Take("accumulator", rows * columns * opmath_bytes(grad)))
-        return steps
 
-    def _one_pass(self, call: Call, segments: int, parts: int, columns: int) -> bool:
-        warped = div_up(columns, 32) * 32
-        grid = div_up(segments * warped, min(warped, _BLOCK))
-        return call.torch >= (2, 11) and grid < 4 * call.gpu.multiprocessors and parts > 4 * grid
+def described(call: Call) -> Gradient:
+    """The call in numbers."""
+    grad, indices, rows = call.args[:3]
+    return Gradient(
+        count=numel(indices.shape),
+        index_bytes=int(indices.dtype.itemsize),
+        rows=int(rows),
+        columns=int(grad.shape[-1]),
+        grad_bytes=int(grad.dtype.itemsize),
+        sum_bytes=opmath_bytes(grad),
+        multiprocessors=call.gpu.multiprocessors,
+        torch=call.torch,
+    )
 
 
 RULE = EmbeddingBackward()

@@ -1,0 +1,1 @@
+"""What CUDA kernels allocate beside their results, as arithmetic: for traces (rules) and for recipes (expressions)."""
