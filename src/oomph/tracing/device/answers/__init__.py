@@ -15,6 +15,7 @@ def install(recorder: Recorder) -> None:
         accelerator,
         graphs,
         history,
+        legacy,
         markers,
         memory,
         monitor,
@@ -37,6 +38,7 @@ def install(recorder: Recorder) -> None:
         graphs,
         markers,
         monitor,
+        legacy,
         accelerator,
         refusals,
     ):

@@ -8,8 +8,8 @@ from oomph.tracing.device.answers.state import State
 from oomph.tracing.errors import TraceRefused
 
 _WHAT = (
-    "{name} cannot be traced: a CUDA graph keeps a memory pool of its own. Run the trace with CUDA graphs switched off "
-    "(for torch.compile: another mode than reduce-overhead); the graph needs at least what eager execution does."
+    "{name} cannot be traced: a CUDA graph keeps a memory pool of its own. run the trace with CUDA graphs switched off "
+    "(for torch.compile: another mode than reduce-overhead)."
 )
 
 
@@ -30,6 +30,9 @@ def install(state: State) -> None:
     }
     for owner in (cuda, cuda.graphs):
         state.replace(owner, **refused)
+    accelerator = getattr(state.torch, "accelerator", None)
+    if accelerator is not None:
+        state.replace(accelerator, Graph=_refusing_class("torch.accelerator.Graph"))
 
 
 def _refusing(name: str) -> Any:

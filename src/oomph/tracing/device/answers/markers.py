@@ -1,8 +1,13 @@
-"""Markers for profilers (NVTX): nothing listens, so they do nothing. Source: torch/cuda/nvtx.py."""
+"""Profilers: markers (NVTX) do nothing, for nothing listens, and torch's profiler records the CPU alone.
+
+Source: torch/cuda/nvtx.py, torch/autograd/profiler.py.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 from oomph.tracing.device.answers.state import State
 
@@ -41,7 +46,19 @@ class _Nvtx:
 
 
 def install(state: State) -> None:
-    """NVTX without NVTX."""
-    nvtx = _Nvtx()
+    """NVTX without NVTX, and profilers without a GPU."""
+    nvtx, patches = _Nvtx(), state.recorder.patches
     state.replace(state.cuda.nvtx, _nvtx=nvtx)
     state.answer(_nvtx=nvtx)
+    profiler = state.torch.autograd.profiler
+
+    def on_cpu(make: Callable[..., None], *arguments: object, **options: Any) -> None:
+        if options.get("use_cuda") or options.get("use_device") == "cuda":
+            options.update(use_device=None)
+            options.pop("use_cuda", None)
+            state.recorder.assume("torch's profiler recorded the CPU only")
+        make(*arguments, **options)
+
+    patches.wrap(profiler.profile, "__init__", on_cpu)
+    patches.set(profiler.emit_nvtx, "__enter__", lambda emitter: emitter)
+    patches.set(profiler.emit_nvtx, "__exit__", lambda emitter, *error: False)  # noqa: ARG005

@@ -13,6 +13,7 @@ from oomph.memory.allocator.core import CachingAllocator
 from oomph.memory.allocator.errors import SettingsError
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.tracing.device.answers.state import State
+from oomph.tracing.errors import TraceRefused
 
 _COUNTED = ("current", "peak", "allocated", "freed")
 
@@ -71,12 +72,21 @@ def install(state: State) -> None:
         _cuda_resetPeakHostMemoryStats=lambda: None,
         _cuda_getAllocatorBackend=lambda: "native",
         _cuda_cudaCachingAllocator_is_enabled=lambda: True,
+        _cuda_cudaCachingAllocator_enable=_enable,
         _cuda_clearCublasWorkspaces=lambda: None,
         _host_emptyCache=lambda: None,
     )
     _install_limit(state)
     _install_raw(state)
     _install_settings(state)
+
+
+def _enable(value: bool) -> None:
+    if not value:
+        raise TraceRefused(
+            "torch.cuda.caching_allocator_enable(False) cannot be traced: only PyTorch's caching allocator is "
+            "simulated; leave the call out of the script for the trace."
+        )
 
 
 def _host_stats() -> dict[str, Any]:

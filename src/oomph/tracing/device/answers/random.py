@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from oomph.tracing.device.answers.state import State
+from oomph.tracing.device.answers.state import State, front
 
 #: default_rng_seed_val of c10/core/GeneratorImpl.h.
 _DEFAULT_SEED = 67280421310721
@@ -24,25 +24,13 @@ def install(state: State) -> None:
     generator_class = _generator_class(state, real)
     defaults = tuple(generator_class(index) for index in range(state.count))
 
-    class AnyGenerator(type):
-        """What is a generator does not depend on the class that stands in."""
+    def make(real: Any, device: Any = "cpu") -> Any:
+        wanted = torch.device(device)
+        if wanted.type != "cuda":
+            return real(device=wanted)
+        return generator_class(state.checked(state.current if wanted.index is None else wanted.index))
 
-        def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, real)
-
-        def __subclasscheck__(cls, subclass: type) -> bool:
-            return issubclass(subclass, real)
-
-    class Generator(metaclass=AnyGenerator):
-        """Makes a generator of the device."""
-
-        def __new__(cls, device: Any = "cpu") -> Any:
-            wanted = torch.device(device)
-            if wanted.type != "cuda":
-                return real(device=wanted)
-            return generator_class(state.checked(state.current if wanted.index is None else wanted.index))
-
-    recorder.patches.set(torch, "Generator", Generator)
+    recorder.patches.set(torch, "Generator", front(real, make))
     recorder.patches.set(cuda, "default_generators", defaults)
 
 

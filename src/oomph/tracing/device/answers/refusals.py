@@ -28,7 +28,6 @@ _IGNORED = ("_cuda_tunableop_enable", "_cuda_tunableop_tuning_enable", "_cuda_re
 _KEPT = (
     "_cuda_CUDAAllocator",
     "_cuda_CUDAAllocator_AllocatorState",
-    "_accelerator_getDeviceCapability",
     "_cuda_get_cudnn_benchmark_limit",
     "_cuda_set_cudnn_benchmark_limit",
 )
@@ -62,6 +61,7 @@ def install(state: State) -> None:
     )
     state.replace(
         state.cuda,
+        GreenContext=type("GreenContext", (), {"create": staticmethod(refusing("torch.cuda.GreenContext"))}),
         CUDAPluggableAllocator=refusing("torch.cuda.memory.CUDAPluggableAllocator"),
         change_current_allocator=refusing("torch.cuda.memory.change_current_allocator"),
     )

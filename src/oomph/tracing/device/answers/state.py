@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from oomph.tracing.recorder.recorder import Recorder
@@ -66,3 +67,22 @@ class State:
                 f"(the trace has {self.count} device{'s' if self.count > 1 else ''}; device {device} was asked for)"
             )
         return device
+
+
+def front(real: type[Any], make: Callable[..., Any]) -> type[Any]:
+    """A class in front of `real`: calling it is `make(real, ...)`, and what is an instance of it is one of `real`."""
+
+    class Front(type):
+        def __call__(cls, *arguments: Any, **options: Any) -> Any:
+            return make(real, *arguments, **options)
+
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, real)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, real)
+
+        def __getattr__(cls, name: str) -> Any:
+            return getattr(real, name)
+
+    return Front(real.__name__, (), {"__doc__": real.__doc__, "__module__": real.__module__})

@@ -12,7 +12,7 @@ import itertools
 import time
 from typing import Any
 
-from oomph.tracing.device.answers.state import State
+from oomph.tracing.device.answers.state import State, front
 
 #: kStreamsPerPool of c10/cuda/CUDAStream.h.
 STREAMS_PER_POOL = 32
@@ -52,6 +52,30 @@ def install(state: State) -> None:
         recorder.record_stream(tensor, int(stream.stream_id))
 
     recorder.patches.set(state.torch.Tensor, "record_stream", record_stream)
+    _install_generic(state, stream_class, event_class)
+
+
+def _install_generic(state: State, stream_class: type[Any], event_class: type[Any]) -> None:
+    """`torch.Stream` and `torch.Event`, which are for any kind of device and make those of this one."""
+    torch, recorder = state.torch, state.recorder
+
+    def of_cpu(device: Any) -> bool:
+        return isinstance(device, (str, torch.device)) and torch.device(device).type != "cuda"
+
+    def make_stream(real: Any, device: Any = None, *, priority: int = 0, **given: Any) -> Any:
+        return (
+            real(device, priority=priority, **given)
+            if of_cpu(device)
+            else stream_class(device, priority, **given)
+        )
+
+    def make_event(real: Any, device: Any = None, *, enable_timing: bool = False, **given: Any) -> Any:
+        if of_cpu(device):
+            return real(device, enable_timing=enable_timing, **given)
+        return event_class(enable_timing)
+
+    recorder.patches.set(torch, "Stream", front(torch.Stream, make_stream))
+    recorder.patches.set(torch, "Event", front(torch.Event, make_event))
 
 
 def _stream_class(state: State) -> type[Any]:
