@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -108,6 +110,16 @@ def test_a_gpu_can_be_made_by_hand() -> None:
     made = Gpu("Mine", (8, 0), 108, 2048, 40 * GIB)
     assert made.short_name == "Mine"
     assert available_bytes(made).high_bytes == 40 * GIB - 287_047_680
+
+
+def test_looking_a_gpu_up_needs_no_heavy_library() -> None:
+    code = (
+        "import sys; import oomph.hardware.names as n; from oomph.hardware.tables import all_gpus as a; "
+        "assert a.cache_info().currsize == 0; n.gpu('h100'); n.machine('p5.48xlarge'); "
+        "assert a.cache_info().currsize == 1; "
+        "assert not {'numpy', 'torch', 'difflib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_numbers_are_those_of_the_facts() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from oomph.evidence.snapshot import read
 from oomph.memory.allocator.driver import ADDRESS_RANGE, LARGE_SEGMENT, SMALL_SEGMENT, Driver
+from oomph.memory.timeline import Kind
 
 MIB = 1 << 20
+SNAPSHOTS = Path(os.environ.get("OOMPH_CONFORMANCE") or Path(__file__).parents[4] / "shared") / "snapshots"
 #: New segments of a real run of training on Linux, in order: MiB, and the address in the snapshot.
 REAL = (
     (100, 0x7FC890000000),
@@ -94,3 +100,19 @@ def test_what_fits_no_place_lies_below_all_places() -> None:
 def test_only_ascending_rises() -> None:
     assert [driver.rises for driver in drivers()].count(True) == 1
     assert Driver.ascending().rises
+
+
+@pytest.mark.parametrize("name", ["transformer-2.7b-ctx128-full-step.pickle", "finetune-torch21.pickle"])
+def test_packed_puts_segments_of_equal_size_in_the_order_of_long_real_runs(name) -> None:
+    """Only between blocks of equal size do addresses decide. Nothing to compare where the recordings are not there."""
+    path = SNAPSHOTS / name
+    if not path.is_file():
+        return
+    timeline = read(path).devices[0].timeline
+    new = timeline.positions(Kind.SEGMENT_ALLOC)
+    sizes, real = timeline.size_bytes[new], timeline.address[new]
+    driver = Driver.packed()
+    made = np.array([driver.reserve(size, kind(size)) for size in sizes.tolist()])
+    for size in np.unique(sizes):
+        these = sizes == size
+        assert (np.argsort(made[these]) == np.argsort(real[these])).all()

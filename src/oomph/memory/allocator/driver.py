@@ -35,11 +35,10 @@ class Driver:
     """Hands out addresses. Only the order of addresses matters, and only between free blocks of equal size.
 
     `Driver.descending()`: each new segment below all before it, as mostly on Linux (seen in real snapshots).
-    `Driver.ascending()`: each above, as on Windows. `Driver.packed()`: as Linux does it more exactly: descending
-    chunks of whole 32 MiB, and what a segment leaves of its chunk serves later segments that fit, lowest first (in two
-    real runs of training, 494 and 152 new segments, all pairs and 99.8 % of the pairs stand in the recorded order).
-    `Driver.shuffled(seed)`: anywhere, the same for the same seed. `Driver.given()`: the addresses that `feed` was
-    called with, in that order; where none is left, a descending one, counted in `invented`.
+    `Driver.ascending()`: each above, as on Windows. `Driver.packed()`: nearer to Linux: descending chunks of whole 32
+    MiB, and what a segment leaves of its chunk serves later segments that fit, lowest first (how near:
+    docs/hardware.md). `Driver.shuffled(seed)`: anywhere, the same for the same seed. `Driver.given()`: the addresses
+    that `feed` was called with, in that order; where none is left, a descending one, counted in `invented`.
     """
 
     def __init__(self, direction: int = _DESCENDING, given: Iterable[int] = (), seed: int = 0) -> None:
