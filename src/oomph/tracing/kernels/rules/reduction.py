@@ -102,35 +102,18 @@ class Reduction:
 
     def effect(self, call: Call) -> Effect | None:
         """What one call allocates beside its results."""
-        family = _FAMILIES[str(call.op)]
-        tensor = call.args[0]
-        if not bytes_of(tensor):
+        found = described(call)
+        if found is None:
             return None
-        dims = _dims(call, family)
-        steps: list[Step] = [Output()]
-        itemsize, strides = _item(tensor), [int(stride) for stride in tensor.stride()]
-        accumulated, result_bytes = family.accumulated(tensor), [size or itemsize for size in family.results]
-        cast = _cast(call, family)
-        if cast is not None:
-            steps.append(Take("cast", numel(tensor.shape) * cast.itemsize))
-            itemsize = accumulated = int(cast.itemsize)
-            strides, result_bytes = dense(tensor.shape, strides), [itemsize]
-        elif str(call.op) in ("aten.max.default", "aten.min.default") and not tensor.is_contiguous():
-            steps.append(Take("contiguous", bytes_of(tensor)))
-            strides = dense(tensor.shape, list(range(len(strides), 0, -1)))
-        kernel = Kernel(itemsize, accumulated, family.vt0, 256 if itemsize == 16 else 512)
         whole = reduction(
-            [int(size) for size in tensor.shape],
-            strides,
-            dims,
-            itemsize,
-            result_bytes,
-            0 if len(steps) > 1 else int(tensor.storage_offset()),
+            found.shape, found.strides, found.dims, found.itemsize, found.result_itemsizes, found.offset
         )
-        if not whole.fits_32_bits and low_precision(tensor) and accumulated > result_bytes[0]:
+        steps: list[Step] = [Output(), *found.copies]
+        accumulated = found.kernel.accumulated
+        if not whole.fits_32_bits and low_precision(call.args[0]) and accumulated > found.result_itemsizes[0]:
             steps.append(Take("accumulator", whole.num_outputs * accumulated))
         for number, part in enumerate(whole.parts()):
-            launch = scratch(part, kernel, call.gpu, call.torch)
+            launch = scratch(part, found.kernel, call.gpu, call.torch)
             if launch is not None:
                 steps += [
                     Take(f"buffer{number}", launch.buffer_bytes),
@@ -139,6 +122,44 @@ class Reduction:
                     Give(f"buffer{number}"),
                 ]
         return Effect(tuple(steps)) if len(steps) > 1 else None
+
+
+@dataclass(frozen=True)
+class Described:
+    """A reduction in numbers, as its kernel sees it; `copies` of the input come first."""
+
+    shape: list[int]
+    strides: list[int]
+    dims: Sequence[int]
+    itemsize: int
+    result_itemsizes: list[int]
+    offset: int
+    kernel: Kernel
+    copies: tuple[Take, ...]
+
+
+def described(call: Call) -> Described | None:
+    """The reduction that a call is; None for one of nothing."""
+    family = _FAMILIES[str(call.op)]
+    tensor = call.args[0]
+    if not bytes_of(tensor):
+        return None
+    dims = _dims(call, family)
+    copies: tuple[Take, ...] = ()
+    shape, strides = [int(size) for size in tensor.shape], [int(stride) for stride in tensor.stride()]
+    itemsize = _item(tensor)
+    accumulated, result_bytes = family.accumulated(tensor), [size or itemsize for size in family.results]
+    cast = _cast(call, family)
+    if cast is not None:
+        copies = (Take("cast", numel(shape) * cast.itemsize),)
+        itemsize = accumulated = int(cast.itemsize)
+        strides, result_bytes = dense(shape, strides), [itemsize]
+    elif str(call.op) in ("aten.max.default", "aten.min.default") and not tensor.is_contiguous():
+        copies = (Take("contiguous", bytes_of(tensor)),)
+        strides = dense(shape, list(range(len(strides), 0, -1)))
+    kernel = Kernel(itemsize, accumulated, family.vt0, 256 if itemsize == 16 else 512)
+    offset = 0 if copies else int(tensor.storage_offset())
+    return Described(shape, strides, dims, itemsize, result_bytes, offset, kernel, copies)
 
 
 def _dims(call: Call, family: _Family) -> Sequence[int]:
