@@ -70,16 +70,18 @@ def _devices(snapshot: SnapshotReport, analyses: Sequence[Analysis]) -> tuple[De
 
 def _device(analysis: Analysis, device: DeviceReport) -> DeviceTrace:
     failure = device.failure
+    ran_out = failure is not None and not failure.caught
     first, fullest = _steps(analysis)
     return DeviceTrace(
         index=analysis.index,
-        prediction=prediction_of(analysis, ran_out=failure is not None and not failure.caught),
+        prediction=prediction_of(analysis, ran_out=ran_out),
         orders=orders_for(analysis),
         phases=phase_rows(analysis),
         first_step=first,
         fullest_step=fullest,
         activations=_parts(analysis, Category.ACTIVATIONS),
         temporaries=_parts(analysis, Category.TEMPORARIES),
+        ran_out=ran_out,
     )
 
 

@@ -45,7 +45,8 @@ class DeviceTrace:
 
     `orders` is how many orders of addresses the prediction's range comes from. `first_step` and `fullest_step` are
     None where the trace saw no step; `fullest_step` is the one of the later steps that needs the most. `activations`
-    (by module) and `temporaries` (by operator) are largest first.
+    (by module) and `temporaries` (by operator) are largest first. `ran_out`: a request of the trace itself found no
+    memory, and that ended the job.
     """
 
     index: int
@@ -56,6 +57,12 @@ class DeviceTrace:
     fullest_step: StepPeak | None = None
     activations: tuple[Part, ...] = ()
     temporaries: tuple[Part, ...] = ()
+    ran_out: bool = False
+
+    @property
+    def surely_fails(self) -> bool:
+        """Whether memory runs out whatever the addresses are, and without what kernels may need on top."""
+        return self.ran_out or (self.prediction.surely_fails and not self.prediction.peak.uncertain_bytes)
 
     @property
     def peak_phase(self) -> Phase | None:

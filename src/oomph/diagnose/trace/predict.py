@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,8 +11,7 @@ from oomph.diagnose.snapshot.analysis import Analysis
 from oomph.diagnose.snapshot.moments import fatal_oom
 from oomph.diagnose.trace.model import PhaseRow
 from oomph.memory.prediction import Peak, Prediction
-from oomph.memory.replay.orders import ORDERS, Orders, requests_of, reserved_orders
-from oomph.memory.timeline import Kind
+from oomph.memory.replay.orders import ORDERS, Orders, highest_orders, orders_by_group, requests_of
 from oomph.phases import Phase
 
 _PHASES = tuple(Phase)
@@ -31,92 +32,71 @@ def orders_for(analysis: Analysis) -> int:
 def prediction_of(analysis: Analysis, *, ran_out: bool | None = None) -> Prediction:
     """What the traced device needs.
 
-    The reserved bytes of a phase are the most up to its last request, since what is reserved stays so; orders of
-    addresses other than the trace's own give the range. Whether it fits is decided by playing all requests with the
-    capacity less what is uncertain. `ran_out`: whether the last failed request ended the job (None: it did, if there
-    is one).
+    Orders of addresses other than the trace's own give the range of what each phase reserves. Whether it fits is
+    decided by playing all requests with the capacity less what is uncertain. `ran_out`: whether the last failed request
+    ended the job (None: it did, if there is one).
     """
     traced = analysis.snapshot.traced
     capacity = None if traced is None else traced.capacity_bytes
-    orders = _Played(analysis, capacity)
+    unsure = 0 if traced is None else traced.uncertain_bytes
+    orders = _played(analysis, capacity, capacity)
     peaks = {}
     for row in phase_rows(analysis):
-        end = _last_of(analysis, row.phase) + 1
-        recorded = int(analysis.reserved_bytes[:end].max(initial=0))
-        uncertain = 0 if traced is None or row.phase in _WITHOUT_KERNELS else traced.uncertain_bytes
+        recorded = int(analysis.reserved_bytes[row.reserved_at])
         allocated = int(analysis.allocated_bytes[row.allocated_at])
-        if allocated == int(analysis.allocated_bytes.max(initial=0)):
-            allocated = max(allocated, analysis.peak_allocated_bytes)
-        peaks[row.phase] = Peak.of(allocated, (recorded, *orders.up_to(end).values), uncertain)
-    fatal = fatal_oom(analysis.timeline)
-    ended = fatal is not None and ran_out is not False
+        others = orders.get(_PHASES.index(row.phase))
+        # Sums of requests lack the rests of blocks that cannot be split off.
+        used = (allocated,) if others is None else [max(each, allocated) for each in others.allocated]
+        values = () if others is None else others.values
+        uncertain = 0 if row.phase in _WITHOUT_KERNELS else unsure
+        peaks[row.phase] = Peak.of(used, (recorded, *values), uncertain)
     notes: list[str] = []
+    failures: list[Phase | None] = []
+    if capacity is not None:
+        fatal = fatal_oom(analysis.timeline) if ran_out is not False else None
+        less = orders if not unsure else _played(analysis, max(1, capacity - unsure), capacity)
+        failures = _failures(analysis, less, fatal, notes)
     return Prediction.judged(
         0 if traced is None else traced.rank,
         analysis.index,
         peaks,
         capacity,
-        () if capacity is None else _failures(analysis, orders, fatal if ended else None, notes),
+        failures,
         assumptions=() if traced is None else traced.assumptions,
         notes=notes,
     )
 
 
+def _played(analysis: Analysis, capacity: int | None, recorded: int | None) -> dict[int, Orders]:
+    """The peaks of each phase (by its number) under several orders of addresses."""
+    requests = requests_of(analysis.timeline, None, None, analysis.device.segments)
+    return orders_by_group(
+        requests,
+        analysis.settings,
+        analysis.event_phase.tolist(),
+        capacity,
+        orders_for(analysis),
+        recorded_capacity_bytes=recorded,
+    )
+
+
 def _failures(
-    analysis: Analysis, orders: _Played, ended_at: int | None, notes: list[str]
+    analysis: Analysis, played: Mapping[int, Orders], ended_at: int | None, notes: list[str]
 ) -> list[Phase | None]:
-    """The phase in which each order of addresses ran out of memory, the trace's own first; None: it came to the end."""
-
-    def phase_at(position: int) -> Phase:
-        return _PHASES[int(analysis.event_phase[position])]
-
-    played = orders.with_less()
-    found = [None if position is None else phase_at(position) for position in played.fails_at]
+    """For each order of addresses the phase in which it ran out of memory; None: it came to the end. Where the trace
+    itself did not, that is the first, and none came further."""
+    every = highest_orders(played.values()).fails_at if played else ()
+    found = [None if position is None else _PHASES[int(analysis.event_phase[position])] for position in every]
     if ended_at is None:
-        return [None, *found] if not any(found) or not orders.uncertain else list(found)
-    # The trace ended there. An order that had memory for this request came no further either.
+        return found
     served = found.count(None)
     if served:
         notes.append(
             f"{served} of {len(found)} other orders of addresses had memory for the request that failed; what would "
             "have come after it is not known."
         )
-    return [phase_at(ended_at), *(phase for phase in found if phase is not None)]
-
-
-class _Played:
-    """The same requests under several orders of addresses, each part of the trace played once."""
-
-    def __init__(self, analysis: Analysis, capacity: int | None) -> None:
-        traced = analysis.snapshot.traced
-        self._analysis = analysis
-        self._capacity = capacity
-        self._known: dict[int, Orders] = {}
-        self.uncertain = 0 if traced is None else traced.uncertain_bytes
-
-    def up_to(self, end: int) -> Orders:
-        """With the capacity of the trace, up to the event before `end`."""
-        if end not in self._known:
-            self._known[end] = self._play(end, self._capacity)
-        return self._known[end]
-
-    def with_less(self) -> Orders:
-        """All of the trace with what is certain to be there for it."""
-        whole = len(self._analysis.timeline)
-        if not self.uncertain or self._capacity is None:
-            return self.up_to(whole)
-        return self._play(whole, max(1, self._capacity - self.uncertain))
-
-    def _play(self, end: int, capacity: int | None) -> Orders:
-        analysis = self._analysis
-        requests = requests_of(analysis.timeline, (0, end), None, analysis.device.segments)
-        return reserved_orders(
-            requests,
-            analysis.settings,
-            capacity,
-            orders_for(analysis),
-            recorded_capacity_bytes=self._capacity,
-        )
+    own = _PHASES[int(analysis.event_phase[ended_at])]
+    return [own, *(phase for phase in found if phase is not None)]
 
 
 def phase_rows(analysis: Analysis) -> tuple[PhaseRow, ...]:
@@ -129,10 +109,3 @@ def phase_rows(analysis: Analysis) -> tuple[PhaseRow, ...]:
         reserved = here[int(np.argmax(analysis.reserved_bytes[here]))]
         rows.append(PhaseRow(_PHASES[number], int(allocated), int(reserved)))
     return tuple(rows)
-
-
-def _last_of(analysis: Analysis, phase: Phase) -> int:
-    """The last request of a phase (its last event where it has none): frees reserve nothing."""
-    here = analysis.event_phase == _PHASES.index(phase)
-    requests = np.flatnonzero(here & (analysis.timeline.kind == Kind.ALLOC))
-    return int(requests[-1] if len(requests) else np.flatnonzero(here)[-1])

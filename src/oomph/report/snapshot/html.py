@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -38,12 +38,20 @@ HOLDERS = 50
 _SCRIPTS = ("core.js", "timeline.js", "pointing.js", "segments.js", "flame.js", "main.js")
 
 
-def render_html(report: SnapshotReport, analyses: Sequence[Analysis], options: ReportOptions) -> str:
-    """The page. `analyses` are those that the report was made from; a device without one has no drawings."""
+def render_html(
+    report: SnapshotReport,
+    analyses: Sequence[Analysis],
+    options: ReportOptions,
+    *,
+    lead: Callable[[ShownText], str] | None = None,
+    names: object = (),
+) -> str:
+    """The page. `analyses` are those that the report was made from; a device without one has no drawings. `lead` makes
+    the HTML that stands in front, from text that it treats as all other is; `names` holds the names in it."""
     by_index = {device.index: device for device in report.devices}
     drawings = [drawing(one, by_index[one.index]) for one in analyses if one.index in by_index]
     frames = tuple(frame for one in drawings for frame in one.tree.frames)
-    text = shown_text(options, [report.source], (report, frames))
+    text = shown_text(options, [report.source], (report, frames, names))
     # The text is made harmless here, together with the stacks, so that a name has one placeholder in all of the page.
     shown = text.apply(report)
     holders = None if getattr(options, "everything", False) else HOLDERS
@@ -54,7 +62,7 @@ def render_html(report: SnapshotReport, analyses: Sequence[Analysis], options: R
         version=escape(__version__),
         title=escape(f"GPU memory: {flat(shown.source)}"),
         style=style,
-        header=header_html(view),
+        header=header_html(view) if lead is None else f"{lead(text)}\n{header_html(view)}",
         devices=_chooser(shown, drawings),
         sections=sections_html(view, options),
         footer=f"{footer_html(view)} oomph {escape(__version__)}.",

@@ -34,7 +34,7 @@ def document(
     from oomph.report.snapshot.json_compare import wire_comparison
 
     shared = Shared()
-    writer = _Writer(shared)
+    writer = Writer(shared)
     snapshots = [writer.snapshot(view) for view in views]
     compared = None if comparison is None else wire_comparison(comparison, shared)
     answer = wire.Report(
@@ -97,7 +97,7 @@ def place_of(frame: stacks.Frame | None) -> Frame | None:
     return None if frame is None else frame_of(frame)
 
 
-class _Writer:
+class Writer:
     """Turns reports into what the document has."""
 
     def __init__(self, shared: Shared) -> None:

@@ -15,6 +15,7 @@ from oomph.diagnose.snapshot.compare_model import SettingRow, Side, SnapshotComp
 from oomph.diagnose.snapshot.exact import shared_label
 from oomph.diagnose.snapshot.model import DeviceReport, Holder, Moment, SnapshotReport, Trial
 from oomph.diagnose.snapshot.places import is_python
+from oomph.diagnose.trace.model import TraceReport, Unruled
 from oomph.evidence.model import Quote
 from oomph.memory.ledger import Ledger, Problem
 from oomph.memory.stacks import Frame
@@ -37,7 +38,9 @@ _OWN_KEYS = {
     SnapshotComparison: frozenset(("what", "noun")),
     SnapshotReport: frozenset(("era",)),
     Step: frozenset(("code",)),
+    TraceReport: frozenset(("gpu", "torch", "installed_torch")),
     Trial: frozenset(("setting",)),
+    Unruled: frozenset(("operator",)),
 }
 
 
@@ -112,10 +115,10 @@ def prepare_compared(
     merged: bool = False,
 ) -> tuple[list[SnapshotView], SnapshotComparison | None]:
     """The same, with what was found by comparing them."""
-    reduced = [_reduced(report, holders, merged=merged) for report in reports]
+    shortened = [reduced(report, holders, merged=merged) for report in reports]
     names = [report.source for report in reports]
-    text = shown_text(options, names, ([one for one, _ in reduced], comparison))
-    views = [SnapshotView(text.apply(one), left_out) for one, left_out in reduced]
+    text = shown_text(options, names, ([one for one, _ in shortened], comparison))
+    views = [SnapshotView(text.apply(one), left_out) for one, left_out in shortened]
     return views, text.apply(comparison)
 
 
@@ -163,7 +166,7 @@ def _use(owner: object, field: str) -> str:
     return "own" if field in _OWN_KEYS.get(type(owner), ()) else "text"
 
 
-def _reduced(
+def reduced(
     report: SnapshotReport, holders: int | None, *, merged: bool
 ) -> tuple[SnapshotReport, tuple[LeftOut, ...]]:
     """The report with at most `holders` stacks a device, and what was left out of each."""

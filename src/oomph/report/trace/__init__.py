@@ -1,0 +1,1 @@
+"""A traced run as text, JSON, Markdown and HTML."""
