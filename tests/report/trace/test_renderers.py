@@ -83,7 +83,9 @@ def test_what_does_not_fit_names_phase_and_line() -> None:
 
 def test_what_may_not_fit_says_why() -> None:
     text = " ".join(render_text([unsure()], OPTIONS).split())
-    assert text.startswith("It does not fit: memory runs out in backward")
+    assert text.startswith(
+        "It may not fit: with up to 1.46 GiB that kernels may need on top, memory runs out in forward in 8 of 8 orders"
+    )
     assert "+1.46 GiB" in text
 
 

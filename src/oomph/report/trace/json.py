@@ -95,7 +95,7 @@ def _device(device: model.DeviceTrace) -> wire.Device:
         index=device.index,
         fits=predicted.fits,
         fails_in=None if predicted.fails_in is None else predicted.fails_in.value,
-        surely_fails=predicted.surely_fails,
+        surely_fails=device.surely_fails,
         orders_played=predicted.orders_played,
         orders_failed=predicted.orders_failed,
         orders=device.orders,

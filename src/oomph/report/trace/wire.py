@@ -47,8 +47,8 @@ class StepPeak(Strict):
 
 
 class Part(Strict):
-    """Blocks of one module (numbers in its name are "*") or operator: alive at the moment of the report, and the largest
-    and how many there were in the whole trace."""
+    """Blocks of one module (numbers in its name are "*") or operator: alive at the moment of the report, and the
+    largest and how many there were in the whole trace."""
 
     label: str
     bytes: int

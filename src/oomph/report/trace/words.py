@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oomph.diagnose.snapshot.model import Failure
 from oomph.diagnose.trace.model import DeviceTrace, Part, TraceReport
-from oomph.memory.prediction import Peak, Prediction
+from oomph.memory.prediction import Peak
 from oomph.report.clean import cut, flat
 from oomph.report.snapshot.places import place_in_sentence, place_of
 from oomph.report.snapshot.words import phase_of
@@ -53,14 +53,13 @@ def _fails(report: TraceReport, device: DeviceTrace) -> str:
             f"It does not fit: a request of {format_bytes(failure.request_bytes)} fails{phase}{where}, with "
             f"{format_bytes(failure.allocated_bytes)} allocated of {room} that PyTorch can have"
         )
-    if prediction.surely_fails:
+    if device.surely_fails:
         return f"It does not fit: memory runs out{phase}, at {room} that PyTorch can have"
-    sure = (
-        f" (with {format_bytes(report.uncertain_bytes)} more for kernels)" if report.uncertain_bytes else ""
-    )
+    unsure = prediction.peak.uncertain_bytes
+    more = f"with up to {format_bytes(unsure)} that kernels may need on top, " if unsure else ""
     return (
-        f"It may not fit: {prediction.orders_failed} of {prediction.orders_played} orders of addresses run "
-        f"out{phase}{sure}, at {room} that PyTorch can have"
+        f"It may not fit: {more}memory runs out{phase} in {prediction.orders_failed} of {prediction.orders_played} "
+        f"orders of addresses, at {room} that PyTorch can have"
     )
 
 
@@ -195,13 +194,13 @@ def _error(report: TraceReport) -> str:
     return f"{flat(report.failed.kind)}{f' ({text})' if text else ''}"
 
 
-def verdict_word(prediction: Prediction) -> str:
+def verdict_word(device: DeviceTrace) -> str:
     """Whether it fits, in a word or two for a table."""
-    if prediction.fits is None:
+    if device.prediction.fits is None:
         return "not known"
-    if prediction.fits:
+    if device.prediction.fits:
         return "fits"
-    return "does not fit" if prediction.surely_fails else "may not fit"
+    return "does not fit" if device.surely_fails else "may not fit"
 
 
 def rank_rows(reports: Sequence[TraceReport]) -> Rows:
@@ -218,7 +217,7 @@ def rank_rows(reports: Sequence[TraceReport]) -> Rows:
                     format_bytes(peak.reserved_bytes),
                     format_bytes(peak.most_bytes),
                     str(device.peak_phase or ""),
-                    verdict_word(device.prediction),
+                    verdict_word(device),
                 )
             )
     return rows
