@@ -161,6 +161,8 @@ class Kernels:
                     recorder.kept.append(block)
                 elif isinstance(step, Output) and step.index is not None:
                     if type(outputs[step.index]) is self._fake:
+                        if step.bytes is not None:
+                            outputs[step.index].untyped_storage().resize_(step.bytes)
                         self._result(outputs[step.index], operator)
         finally:
             for block in taken.values():

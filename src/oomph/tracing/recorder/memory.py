@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oomph.memory.allocator import arena
 from oomph.memory.allocator.core import CachingAllocator
+from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.errors import DeviceOutOfMemory
 from oomph.tracing.recorder.blocks import Block
 from oomph.tracing.settings import TraceSettings
@@ -37,7 +38,10 @@ class DeviceMemory:
     def __init__(self, index: int, settings: TraceSettings, now: list[int]) -> None:
         self.index = index
         self.allocator = CachingAllocator(
-            settings.allocator, settings.capacity_bytes, device_total_bytes=settings.device_bytes
+            settings.allocator,
+            settings.capacity_bytes,
+            driver=Driver.packed(),
+            device_total_bytes=settings.device_bytes,
         )
         self.now = now
         self.kind: list[int] = []
