@@ -149,6 +149,19 @@ def test_what_is_deleted_is_gone_for_the_script(folder):
     assert list(listed) == ["delete data", "write data/new.txt"]
 
 
+def test_a_folder_that_the_script_made_can_be_deleted(folder):
+    with suppressed(folder) as listed:
+        os.makedirs("out/a/b")
+        pathlib.Path("out/a/b/x").write_text("x")
+        shutil.rmtree("out")
+        assert not os.path.exists("out")
+        os.makedirs("out/a")
+        assert os.listdir("out/a") == []
+        os.rmdir("out/a")
+        assert os.listdir("out") == []
+    assert list(listed) == ["write out/a/b/x"]
+
+
 def test_moves(folder):
     with suppressed(folder):
         pathlib.Path("t.tmp").write_text("t")

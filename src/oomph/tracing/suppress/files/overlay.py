@@ -47,8 +47,10 @@ class Overlay:
         if isinstance(path, int):
             return None
         text = os.fsdecode(path)
-        if dir_fd is not None and not text.startswith("/"):
-            text = posixpath.join(real.readlink(f"/proc/self/fd/{dir_fd}"), text)
+        if text.startswith("/"):
+            return posixpath.abspath(text)
+        if dir_fd is not None:
+            return posixpath.abspath(posixpath.join(real.readlink(f"/proc/self/fd/{dir_fd}"), text))
         found = posixpath.abspath(text)
         if found.startswith(self.files + "/"):  # the script stands in a folder that only it has made
             found = found[len(self.files) :]
