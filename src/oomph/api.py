@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from oomph.diagnose.compare import Comparison
     from oomph.diagnose.snapshot.analysis import Analysis
     from oomph.diagnose.snapshot.model import Inside, SnapshotReport
+    from oomph.diagnose.trace.model import TraceReport
+    from oomph.evidence.snapshot import Snapshot
 
 __all__ = ["compare", "explain", "snapshot"]
 
@@ -139,27 +141,61 @@ def snapshot_with_analyses(
     stage: Callable[[str], None] = lambda _: None,
 ) -> tuple[SnapshotReport, tuple[Analysis, ...]]:
     """As `snapshot`, with what the report rests on, one for each of its devices. `stage` is told what is done next."""
-    # numpy and the allocator take longer to import than most logs to explain.
-    from oomph.diagnose.snapshot.build import analyse, report_of
-    from oomph.evidence.snapshot import read as read_snapshot
     from oomph.evidence.snapshot.unpickle import without_collector
 
     # The collector would walk the lists of all stacks again and again, and find nothing.
     with without_collector():
-        stage("reading")
-        content = read_snapshot(path)
-        stage("looking at")
-        analyses = analyse(content, at, device)
-        report = report_of(
-            content,
-            analyses=analyses,
-            size_bytes=os.path.getsize(path),  # noqa: PTH202 - any path-like
-            at=at,
-            device=device,
-            capacity_bytes=capacity_bytes,
-            what_if=what_if,
-        )
-        return _with_findings(report, select, ignore), analyses
+        return _answered(path, at, device, capacity_bytes, what_if, select, ignore, stage)[1:]
+
+
+def _answered(
+    path: str | os.PathLike[str],
+    at: str | None,
+    device: int | None,
+    capacity_bytes: int | None,
+    what_if: Sequence[str],
+    select: Sequence[str],
+    ignore: Sequence[str],
+    stage: Callable[[str], None],
+) -> tuple[Snapshot, SnapshotReport, tuple[Analysis, ...]]:
+    # numpy and the allocator take longer to import than most logs to explain.
+    from oomph.diagnose.snapshot.build import analyse, report_of
+    from oomph.evidence.snapshot import read as read_snapshot
+
+    stage("reading")
+    content = read_snapshot(path)
+    stage("looking at")
+    analyses = analyse(content, at, device)
+    report = report_of(
+        content,
+        analyses=analyses,
+        size_bytes=os.path.getsize(path),  # noqa: PTH202 - any path-like
+        at=at,
+        device=device,
+        capacity_bytes=capacity_bytes,
+        what_if=what_if,
+    )
+    return content, _with_findings(report, select, ignore), analyses
+
+
+def traced_with_analyses(
+    path: str | os.PathLike[str],
+    command: str = "",
+    *,
+    at: str | None = None,
+    device: int | None = None,
+    what_if: Sequence[str] = (),
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> tuple[TraceReport, tuple[Analysis, ...]]:
+    """What a file that a trace wrote says, with what the report rests on. `command` is what was traced; the rest is as
+    in `snapshot`. Raises InputError for a file that no trace wrote."""
+    from oomph.diagnose.trace.build import trace_report
+    from oomph.evidence.snapshot.unpickle import without_collector
+
+    with without_collector():
+        content, report, analyses = _answered(path, at, device, None, what_if, select, ignore, lambda _: None)
+        return trace_report(report, content.traced, analyses, command), analyses
 
 
 def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:

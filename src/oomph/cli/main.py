@@ -20,6 +20,7 @@ from oomph.errors import OomphError
 COMMANDS = {
     "explain": "oomph.cli.explain",
     "snapshot": "oomph.cli.snapshot",
+    "trace": "oomph.cli.trace",
     "rule": "oomph.cli.rule",
     "rules": "oomph.cli.rules",
     "completion": "oomph.cli.completion",
@@ -109,6 +110,7 @@ def cli() -> None:
     oomph explain slurm-*.out logs/  several files and folders of one job
     kubectl logs pod | oomph explain
     oomph snapshot oom.pickle        the same from a memory snapshot: what was alive, what if
+    oomph trace -- train.py          what a script would need, without a GPU
 
     Exit codes: 0 no failure for lack of memory, 1 one was found, 2 the command could not do its work, 130 interrupted
     with Ctrl-C.

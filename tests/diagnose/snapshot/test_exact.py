@@ -12,7 +12,7 @@ from oomph.diagnose.snapshot.build import report_of
 from oomph.diagnose.snapshot.exact import shared_label
 from oomph.diagnose.snapshot.model import How, SnapshotReport, Verdict
 from oomph.evidence.snapshot import Snapshot, from_bytes
-from oomph.memory.categories import Category
+from oomph.memory.categories import CATEGORIES, Category
 from oomph.phases import Phase
 from oomph.tracing.model import Trace
 from oomph.tracing.write import content
@@ -97,6 +97,15 @@ def test_what_if_knows_the_capacity_of_the_trace() -> None:
     assert not fails["expandable_segments:True"]
 
 
+def test_what_the_trace_does_not_know_is_told_as_in_a_snapshot() -> None:
+    maker = training(Maker())
+    maker.columns[2][:2] = [CATEGORIES.index(Category.UNKNOWN)] * 2
+    shares = {share.category: share for share in report(maker.trace()).devices[0].shares}
+    # The two weights, by the stacks of what uses them; all else as the trace says.
+    assert (shares[Category.PARAMETERS].bytes, shares[Category.PARAMETERS].how) == (100 * MIB, How.FRAMES)
+    assert shares[Category.ACTIVATIONS].how is How.TRACED
+
+
 @pytest.mark.parametrize(
     ("labels", "shared"),
     [
@@ -109,6 +118,8 @@ def test_what_if_knows_the_capacity_of_the_trace() -> None:
         (["model.norm", "model.head"], "model.*"),
         (["norm", "head"], ""),
         (["conv1", "conv2"], ""),
+        (["0.weight", "2.bias"], ""),
+        (["0", "2"], ""),
     ],
 )
 def test_labels_of_several_blocks_are_one_text(labels: list[str], shared: str) -> None:

@@ -22,7 +22,9 @@ from tests.tracing.made import Maker, out_of_memory, training
 def report(trace: Trace) -> TraceReport:
     snapshot = from_bytes(pickle.dumps(content(trace), protocol=4), "trace.pickle")
     analyses = analyse(snapshot)
-    return trace_report(report_of(snapshot, analyses=analyses), analyses, "train.py --batch 8")
+    return trace_report(
+        report_of(snapshot, analyses=analyses), snapshot.traced, analyses, "train.py --batch 8"
+    )
 
 
 def test_the_peaks_of_phases() -> None:
@@ -115,9 +117,16 @@ def test_memory_that_only_one_phase_holds() -> None:
     assert device.first_step is None
 
 
+def test_a_script_that_allocates_nothing_needs_nothing() -> None:
+    empty = Trace(0, 1, "A100", "2.13", "2.13.0", (), None, "", 0, 0, 0.1)
+    found = report(empty)
+    assert found.shown is None
+    assert (found.fits, found.exit_code) == (None, 0)
+
+
 def test_a_real_snapshot_is_no_trace() -> None:
     plain = {key: value for key, value in content(training(Maker()).trace()).items() if key != "oomph"}
     snapshot = from_bytes(pickle.dumps(plain, protocol=4), "real.pickle")
     analyses = analyse(snapshot)
     with pytest.raises(InputError, match="not one that oomph traced"):
-        trace_report(report_of(snapshot, analyses=analyses), analyses)
+        trace_report(report_of(snapshot, analyses=analyses), snapshot.traced, analyses)

@@ -36,7 +36,7 @@ MORE: dict[str, Any] = {
 def reported(trace: Trace, command: str = "train.py --batch 8") -> TraceReport:
     snapshot = snapshot_of(trace)
     analyses = analyse(snapshot)
-    return trace_report(report_of(snapshot, analyses=analyses), analyses, command)
+    return trace_report(report_of(snapshot, analyses=analyses), snapshot.traced, analyses, command)
 
 
 def fits(**more: Any) -> TraceReport:
@@ -155,7 +155,7 @@ def test_html_has_the_answer_in_front_of_the_page() -> None:
     trace = training(Maker(capacity=2048 * MIB)).trace(**MORE)
     snapshot = snapshot_of(trace)
     analyses = analyse(snapshot)
-    report = trace_report(report_of(snapshot, analyses=analyses), analyses, "train.py <b>")
+    report = trace_report(report_of(snapshot, analyses=analyses), snapshot.traced, analyses, "train.py <b>")
     page = render_html(report, analyses, OPTIONS)
     assert page.index("It fits: GPU 0") < page.index("no request failed")
     assert "train.py &lt;b&gt;" in page

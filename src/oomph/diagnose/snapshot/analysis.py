@@ -18,6 +18,7 @@ from oomph.diagnose.snapshot.steps_rounds import find_rounds
 from oomph.evidence.snapshot import Columns, DeviceSnapshot, Snapshot, allocator_settings
 from oomph.memory.allocator.layout import ALLOCATED, SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.memory.categories import CATEGORIES, Category
 from oomph.memory.lifetimes import Lifetimes, lifetimes
 from oomph.memory.moment import layout_at
 from oomph.memory.replay.start import Start, start_state
@@ -128,8 +129,9 @@ class Analysis:
 
     @cached_property
     def steps(self) -> Steps:
-        if self.exact is not None:
-            return exact_steps(self.exact, self.timeline)
+        traced = self.snapshot.traced
+        if self.exact is not None and traced is not None:
+            return exact_steps(self.exact, self.timeline, traced.steps_done)
         found = find_steps(self.timeline, self.event_phase, self.snapshot.annotations, self.index)
         unknown = tuple(Phase).index(Phase.UNKNOWN)
         if found.count or bool((self.event_phase != unknown).any()):
@@ -155,8 +157,20 @@ class Analysis:
 
     @cached_property
     def _categories(self) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
-        if self.exact is not None:
-            return exact_categories(self.exact, self.timeline, self.lifetimes)
+        if self.exact is None:
+            return self._told
+        known = exact_categories(self.exact, self.timeline, self.lifetimes)
+        open_ = known[0] == CATEGORIES.index(Category.UNKNOWN)
+        if not open_.any():
+            return known
+        category, how, certainty = (
+            np.where(open_, told, each) for told, each in zip(self._told, known, strict=True)
+        )
+        return category, how, certainty
+
+    @property
+    def _told(self) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
+        """Categories as stacks and lifetimes tell them."""
         return categorise(
             self.lifetimes,
             self.block_stack,

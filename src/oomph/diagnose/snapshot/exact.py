@@ -24,13 +24,12 @@ _UNKNOWN = CATEGORIES.index(Category.UNKNOWN)
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
-def exact_steps(columns: Columns, timeline: Timeline) -> Steps:
-    """The optimizer steps of a trace. One begins with its first request in forward, backward or the optimizer: what is
-    loaded before is before step 0, and what follows the last step is none."""
+def exact_steps(columns: Columns, timeline: Timeline, done: int) -> Steps:
+    """The optimizer steps of a trace, of which it counted `done`. One begins with its first request in forward,
+    backward or the optimizer: what is loaded before is before step 0, and what follows the last step is none."""
     requests = timeline.positions(Kind.ALLOC)
     training = requests[np.isin(columns.phase[requests], _TRAINING)]
     steps, first = np.unique(columns.step[training], return_index=True)
-    done = int(columns.step.max(initial=0))
     positions = training[first]
     # What an optimizer does after its last step is no step of its own.
     forward = columns.phase[positions] != _TRAINING[2] if len(positions) else np.zeros(0, bool)
@@ -63,13 +62,20 @@ def of_blocks(
     return result
 
 
+def pattern_of(label: str) -> str:
+    """A label with "*" for each part that is a number: layers that are alike have one. A label of numbers alone stays
+    as it is."""
+    pattern = _NUMBER.sub("*", label)
+    return pattern if set(pattern) - {"*", "."} else label
+
+
 def shared_label(labels: Iterable[str]) -> str:
     """One text for the labels of several blocks: the label, "layers.*.mlp" where they differ in numbers, or what their
     beginnings have in common; "" where that is nothing."""
     every = list(dict.fromkeys(label for label in labels if label))
     if len(every) < 2:
         return every[0] if every else ""
-    patterns = list(dict.fromkeys(_NUMBER.sub("*", label) for label in every))
+    patterns = list(dict.fromkeys(map(pattern_of, every)))
     if len(patterns) == 1:
         return patterns[0]
     parts = [pattern.split(".") for pattern in patterns]
@@ -78,6 +84,6 @@ def shared_label(labels: Iterable[str]) -> str:
         if len(set(pieces)) > 1:
             break
         common.append(pieces[0])
-    if not common:
+    if not set(common) - {"*"}:
         return ""
     return ".".join(common if common[-1] == "*" else [*common, "*"])

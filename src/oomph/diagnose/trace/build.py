@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oomph.diagnose.snapshot.analysis import Analysis
+from oomph.diagnose.snapshot.exact import pattern_of
 from oomph.diagnose.snapshot.model import DeviceReport, SnapshotReport
 from oomph.diagnose.trace.model import DeviceTrace, Ending, Part, StepPeak, TraceReport, Unruled
 from oomph.diagnose.trace.predict import orders_for, phase_rows, prediction_of
@@ -18,24 +18,16 @@ from oomph.memory.categories import CATEGORIES, Category
 
 #: Labels that are kept of each kind, largest first.
 MOST_PARTS = 50
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
-def trace_report(snapshot: SnapshotReport, analyses: Sequence[Analysis], command: str = "") -> TraceReport:
-    """What a traced run needs and whether it fits. `snapshot` is the report of its file, `analyses` what that was made
-    from, `command` what was traced. Raises InputError for a snapshot that no trace wrote."""
-    traced = analyses[0].snapshot.traced if analyses else None
-    if traced is None:
-        raise InputError(
-            f"{snapshot.source} is a memory snapshot, but not one that oomph traced: oomph snapshot {snapshot.source}"
-        )
-    return report_of_nothing(snapshot, traced, command, _devices(snapshot, analyses))
-
-
-def report_of_nothing(
-    snapshot: SnapshotReport, traced: Traced, command: str, devices: tuple[DeviceTrace, ...] = ()
+def trace_report(
+    snapshot: SnapshotReport, traced: Traced | None, analyses: Sequence[Analysis], command: str = ""
 ) -> TraceReport:
-    """The report of a trace; without `devices`, of a script that allocated nothing on any GPU."""
+    """What a traced run needs and whether it fits. `snapshot` is the report of its file, `traced` what the file says
+    beside the snapshot, `analyses` what the report was made from, `command` what was traced. Raises InputError for a
+    snapshot that no trace wrote."""
+    if traced is None:
+        raise InputError(f"{snapshot.source} is a memory snapshot, but not one that oomph traced.")
     failed = traced.failed
     largest = sorted(traced.unruled.items(), key=lambda one: (-one[1][1], one[0]))
     return TraceReport(
@@ -50,7 +42,7 @@ def report_of_nothing(
         operators=traced.operators,
         seconds=traced.seconds,
         snapshot=snapshot,
-        devices=devices,
+        devices=_devices(snapshot, analyses),
         suppressed=traced.suppressed,
         unruled=tuple(Unruled(name, times, size) for name, (times, size) in largest),
         uncertain_bytes=traced.uncertain_bytes,
@@ -111,7 +103,7 @@ def _parts(analysis: Analysis, category: Category) -> tuple[Part, ...]:
         return ()
     every = np.flatnonzero(analysis.block_category == CATEGORIES.index(category))
     alive = np.isin(every, analysis.alive)
-    names = [_NUMBER.sub("*", label) for label in exact.labels]
+    names = list(map(pattern_of, exact.labels))
     groups = {name: number for number, name in enumerate(dict.fromkeys(names))}
     group_of = np.array([groups[name] for name in names] or [0], np.intp)
     groups_of_rows = group_of[analysis.block_label[every]]

@@ -10,6 +10,7 @@ from oomph.phases import Phase
 from oomph.report.clean import flat
 from oomph.report.layout import wrap
 from oomph.report.options import ReportOptions
+from oomph.report.snapshot.places import NO_STACK
 from oomph.report.snapshot.tables import aligned, aligned_rows
 from oomph.report.snapshot.text_failure import stack_lines
 from oomph.report.snapshot.view import SnapshotView
@@ -77,8 +78,16 @@ def holder_row(holder: Holder) -> tuple[str, ...]:
         f"{holder.blocks:,}",
         str(holder.category),
         phase,
-        holder_place(holder) + (f", {flat(holder.label)}" if holder.label else ""),
+        _place(holder),
     )
+
+
+def _place(holder: Holder) -> str:
+    """Where it was allocated, and what a trace knows it belongs to; that alone where there is no stack."""
+    place, label = holder_place(holder), flat(holder.label)
+    if not label:
+        return place
+    return f"of {label}" if place == NO_STACK else f"{place}, {label}"
 
 
 def _with_stacks(

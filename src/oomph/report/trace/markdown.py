@@ -15,17 +15,22 @@ from oomph.report.snapshot.words import moment_title, sentence
 from oomph.report.trace import words
 from oomph.report.trace.text import fullest
 from oomph.report.trace.view import prepare
+from oomph.report.trace.wire import Largest
 
 #: Modules and operators, and entries of a list.
 _PARTS, _SENTENCES = 10, 10
 
 
-def render_markdown(reports: Sequence[TraceReport], options: ReportOptions) -> str:
-    """The answer for the traced ranks of one job, ending in a newline."""
+def render_markdown(
+    reports: Sequence[TraceReport], options: ReportOptions, largest: Largest | None = None
+) -> str:
+    """The answer for the traced ranks of one job, ending in a newline. `largest` is what `--largest` found."""
     views = prepare(reports, options, HOLDERS, merged=True)
     view = fullest(views)
     report, device = view.report, view.report.shown
     blocks = [[f"### {escape(words.headline(report))}"], [escape(words.context(report))]]
+    if largest is not None:
+        blocks.insert(0, [f"### {escape(words.largest_words(largest))}"])
     if len(views) > 1:
         rows = words.rank_rows([one.report for one in views])
         blocks.append(section("All ranks", table(rows[0], rows[1:])))

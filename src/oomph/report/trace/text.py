@@ -15,6 +15,7 @@ from oomph.report.snapshot.words import moment_title, moment_words
 from oomph.report.text_advice import advice_sections
 from oomph.report.trace import words
 from oomph.report.trace.view import TraceView, prepare
+from oomph.report.trace.wire import Largest
 
 #: Modules, operators and sentences that are listed without `everything`.
 _PARTS, _SENTENCES = 5, 5
@@ -22,11 +23,14 @@ _PARTS, _SENTENCES = 5, 5
 _OWN = ("What was alive", "Free lists of the allocator", "Steps")
 
 
-def render_text(reports: Sequence[TraceReport], options: ReportOptions) -> str:
-    """The answer for the traced ranks of one job, ending in a newline: of several, a table and the fullest one."""
+def render_text(
+    reports: Sequence[TraceReport], options: ReportOptions, largest: Largest | None = None
+) -> str:
+    """The answer for the traced ranks of one job, ending in a newline: of several, a table and the fullest one.
+    `largest` is what `--largest` found."""
     everything, stacks = (bool(getattr(options, name, False)) for name in ("everything", "stacks"))
     views = prepare(reports, options, None if everything else HOLDERS, merged=not (everything or stacks))
-    return TraceText(fullest(views), options, views if len(views) > 1 else ()).render()
+    return TraceText(fullest(views), options, views if len(views) > 1 else (), largest).render()
 
 
 def fullest(views: Sequence[TraceView]) -> TraceView:
@@ -42,21 +46,31 @@ def fullest(views: Sequence[TraceView]) -> TraceView:
 class TraceText(SnapshotText):
     """The sections of the text report of a trace; what a snapshot's report says too, it says in the same words."""
 
-    def __init__(self, view: TraceView, options: ReportOptions, ranks: Sequence[TraceView] = ()) -> None:
+    def __init__(
+        self,
+        view: TraceView,
+        options: ReportOptions,
+        ranks: Sequence[TraceView] = (),
+        largest: Largest | None = None,
+    ) -> None:
         super().__init__(view.snapshot, options)
         self.trace = view.report
         self.ranks = ranks
+        self.largest = largest
 
     def render(self) -> str:
         """The whole text."""
         device, report = self.trace.shown, self.view.device
         sections: list[Section] = [("", self._headline())]
+        if self.largest is not None:
+            sections.insert(0, ("", wrap(words.largest_words(self.largest), self.width)))
         if self.ranks:
             rows = words.rank_rows([view.report for view in self.ranks])
             sections.append(("All ranks", aligned(rows, self.width, "rrrrrll")))
         if device is not None and report is not None:
             sections += self._first(device, report)
-            sections += [one for one in self._device(report) if not one[0].startswith(_OWN)]
+            left_out = _OWN if report.failure is not None else (*_OWN, "Memory of GPU")
+            sections += [one for one in self._device(report) if not one[0].startswith(left_out)]
         sections.append(("Findings", self._findings(self.report.findings)))
         if self.report.advice is not None:
             sections += advice_sections(self.report.advice, self.width, self.style)

@@ -10,6 +10,7 @@ from oomph.memory.prediction import Peak
 from oomph.report.clean import cut, flat
 from oomph.report.snapshot.places import place_in_sentence, place_of
 from oomph.report.snapshot.words import phase_of
+from oomph.report.trace.wire import Largest
 from oomph.report.words import plural
 from oomph.units import format_bytes
 
@@ -192,6 +193,21 @@ def _error(report: TraceReport) -> str:
     assert report.failed is not None
     text = cut(flat(report.failed.text), _ERROR)
     return f"{flat(report.failed.kind)}{f' ({text})' if text else ''}"
+
+
+def largest_words(largest: Largest) -> str:
+    """What --largest found, in a sentence."""
+    flag, tried = flat(largest.flag), plural(len(largest.tried), "trace")
+    if largest.value is None:
+        return f"Not even {flag}=1 fits ({tried})."
+    if largest.fails_at is None:
+        return f"{flag}={largest.value:,} fits, and so may more: no limit was found ({tried})."
+    by_itself = largest.tried.get(str(largest.fails_at)) is None
+    why = "with it the script ends with an exception of its own" if by_itself else "does not, or may not"
+    return (
+        f"The largest {flag} that fits is {largest.value:,}; {largest.fails_at:,} {why} ({tried}). What follows is for "
+        f"{flag}={largest.value:,}."
+    )
 
 
 def verdict_word(device: DeviceTrace) -> str:

@@ -1,0 +1,102 @@
+"""What `oomph trace` refuses before anything runs: a trace takes a while, a wrong option should not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oomph.cli.output import check_target
+from oomph.cli.snapshot_check import FORMATS, check_setting
+from oomph.errors import UsageError
+
+if TYPE_CHECKING:
+    from oomph.cli.trace import Request
+
+__all__ = ["FORMATS", "capacity_of", "check", "ranks_of", "steps_of"]
+
+#: Processes that are traced one after the other, at most.
+_MOST_RANKS = 64
+
+
+def check(request: Request, output_format: str) -> None:
+    """Raises UsageError for options that make no sense, or not together."""
+    if not request.target:
+        raise UsageError(
+            "Nothing to trace: write the training command after --, as in: oomph trace -- train.py"
+        )
+    capacity_of(request)
+    steps_of(request)
+    for setting in request.what_if:
+        check_setting(setting)
+    _check_files(request)
+    many = request.rank == "all"
+    if many and output_format == "html":
+        raise UsageError("--format html shows one process; name one with --rank")
+    if many and request.export:
+        raise UsageError("--export takes one process; name one with --rank")
+    if many and request.largest is not None:
+        raise UsageError("--largest looks at one process; name one with --rank")
+    if not many and not (request.rank.isascii() and request.rank.isdigit() and len(request.rank) < 8):
+        raise UsageError(f"--rank {request.rank[:60]!r}: give a number, or all")
+    if request.largest is not None:
+        if request.gpu is None and request.capacity is None:
+            raise UsageError("--largest needs to know what fits: give --gpu or --capacity")
+        if any(setting.partition("=")[0] == request.largest for setting in request.settings):
+            raise UsageError(
+                f"--largest {request.largest} and --set {request.largest}=... contradict each other"
+            )
+
+
+def _check_files(request: Request) -> None:
+    from oomph.report.exports import check_export
+
+    outputs = [name for name in (request.save, *request.export) if name]
+    if request.output_path is not None:
+        check_target(request.output_path)
+        outputs.append(str(request.output_path))
+    if request.save is not None:
+        check_target(Path(request.save))
+    for path in request.export:
+        check_export(path)
+    places = [Path(name).resolve() for name in outputs]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise UsageError(f"{outputs[number]}: two outputs go to this file; give each a path of its own")
+
+
+def capacity_of(request: Request) -> int | None:
+    """The bytes of --capacity; None without it. Raises UsageError for what is no size."""
+    if request.capacity is None:
+        return None
+    from oomph.units import size_given
+
+    size = size_given(request.capacity)
+    if size is None:
+        raise UsageError(f"--capacity {request.capacity[:60]!r} is no size; give one like 78GiB, or bytes")
+    return size
+
+
+def steps_of(request: Request) -> int | None:
+    """The number of --steps; None for all. Raises UsageError for anything else."""
+    word = request.steps.strip()
+    if word == "all":
+        return None
+    if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0):
+        raise UsageError(f"--steps {word[:60]!r}: give a number above 0, or all")
+    return int(word)
+
+
+def ranks_of(request: Request, world: int) -> list[int]:
+    """The ranks to trace. Raises UsageError for one that there is not."""
+    if request.rank == "all":
+        if world > _MOST_RANKS:
+            raise UsageError(
+                f"--rank all: {world:,} processes would take too long; name those that differ, one by one"
+            )
+        return list(range(world))
+    rank = int(request.rank)
+    if rank >= world:
+        raise UsageError(
+            f"--rank {rank}: there are {world} processes, 0 to {world - 1} (--world says how many)"
+        )
+    return [rank]
