@@ -18,6 +18,7 @@ _MODULES = (
     "files",
     "torch_save",
     "safetensors_save",
+    "native",
     "checkpoints",
     "trackers",
     "network",
