@@ -42,6 +42,15 @@ def test_two_effects_meet_at_the_results():
     assert joined.uncertain_bytes == 12
 
 
+def test_what_a_result_really_takes_is_passed_on():
+    other = Effect((Output(), Keep("w", 1)))
+    assert plan([other, Effect((Output(0), Output(1, bytes=0)))], 2).steps == (
+        Output(0),
+        Output(1, bytes=0),
+        Keep("0.w", 1),
+    )
+
+
 def test_the_same_name_in_two_effects_is_two_things():
     one, two = Effect((Output(), Take("t", 1))), Effect((Output(), Take("t", 2)))
     assert plan([one, two], 1).steps == (

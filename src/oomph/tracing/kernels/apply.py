@@ -40,9 +40,11 @@ def plan(effects: Sequence[Effect], outputs: int) -> Plan:
                 slot = max(slot, place[step.index] + 1)
             else:
                 slots[slot].append(step)
+    named = (step for steps in lists for step in steps if isinstance(step, Output))
+    sizes = {step.index: step.bytes for step in named if step.bytes is not None}
     joined = list(slots[0])
     for position, index in enumerate(order):
-        joined.append(Output(index))
+        joined.append(Output(index, sizes.get(index)))
         joined += slots[position + 1]
     return Plan(_closed(joined), sum(effect.uncertain_bytes for effect in effects))
 

@@ -58,9 +58,14 @@ class Keep:
 
 @dataclass(frozen=True)
 class Output:
-    """The operator's result number `index` is allocated here; None: all results that were not named, in order."""
+    """The operator's result number `index` is allocated here; None: all results that were not named, in order.
+
+    `bytes` is what its memory really takes where the fake kernel's result says something else: 0 for one that is on
+    the CPU, or more than its elements need.
+    """
 
     index: int | None = None
+    bytes: int | None = None
 
 
 Step = Take | Give | Keep | Output

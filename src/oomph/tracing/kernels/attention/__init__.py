@@ -1,0 +1,1 @@
+"""Scaled dot product attention: which kernel a GPU would run, and what that saves and allocates."""
