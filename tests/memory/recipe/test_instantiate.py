@@ -59,7 +59,7 @@ STEP = (
 
 
 def recipes(**changes) -> Recipes:
-    variant = Variant("full", "fp32", False, "sdpa", "adamw", (Part("load", "load"),), STEP, STEP)
+    variant = Variant("full", "fp32", False, "sdpa", "adamw", "equal", False, (Part("load", "load"),), STEP, STEP)
     whole = Recipes(
         schema_version=1,
         family="toy",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from oomph.memory.recipe.kernels import embedding_scratch, reduce_buffer, reduce_counters
+
 
 def ceil(value: int, divisor: int) -> int:
     """`value / divisor`, rounded up."""
@@ -26,7 +28,10 @@ def above(value: int, limit: int, result: int) -> int:
 FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "above": above,
     "ceil": ceil,
+    "embedding_scratch": embedding_scratch,
     "max": lambda *values: max(values),
     "min": lambda *values: min(values),
+    "reduce_buffer": reduce_buffer,
+    "reduce_counters": reduce_counters,
     "up": up,
 }

@@ -69,14 +69,17 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to train. `method` is full or lora, `precision` fp32, bf16 or bf16-autocast, `checkpointing` whether
-    each layer is computed again in backward. `setup` happens once, then `first` (the first step), then `next` for
-    each further step."""
+    each layer is computed again in backward. `heads` says how kv_heads is to heads: equal, grouped (fewer) or single;
+    `tied` whether the output layer shares the embedding's weight. `setup` happens once, then `first` (the first step),
+    then `next` for each further step."""
 
     method: str
     precision: str
     checkpointing: bool
     attention: str
     optimizer: str
+    heads: str
+    tied: bool
     setup: tuple[Part, ...]
     first: tuple[Part, ...]
     next: tuple[Part, ...]
@@ -107,27 +110,25 @@ class Recipes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     blocks: tuple[Block, ...]
     sections: dict[str, tuple[Entry, ...]]
 
-    def variant(
-        self,
-        method: str = "full",
-        precision: str = "fp32",
-        checkpointing: bool = False,
-        attention: str = "sdpa",
-        optimizer: str = "adamw",
-    ) -> Variant:
-        """The recipe for these choices. Raises RecipeError, naming those there are, when there is none."""
-        wanted = (method, precision, checkpointing, attention, optimizer)
+    def variant(self, **choices: str | bool) -> Variant:
+        """The recipe for these choices (fields of `Variant`); of those that are left open, the first. Raises
+        RecipeError, naming those there are, when there is none."""
         for each in self.variants:
-            if (each.method, each.precision, each.checkpointing, each.attention, each.optimizer) == wanted:
+            if all(getattr(each, name) == value for name, value in choices.items()):
                 return each
         there = "; ".join(describe(each) for each in self.variants)
-        raise RecipeError(f"no recipe of {self.family} for {', '.join(map(str, wanted))}. There are: {there}")
+        wanted = ", ".join(f"{name} {value}" for name, value in choices.items())
+        raise RecipeError(f"no recipe of {self.family} for {wanted}. There are: {there}")
 
 
 def describe(variant: Variant) -> str:
     """A variant's choices in words."""
     checkpointing = "checkpointing" if variant.checkpointing else "no checkpointing"
-    return f"{variant.method}, {variant.precision}, {checkpointing}, {variant.attention}, {variant.optimizer}"
+    tied = "tied" if variant.tied else "untied"
+    return (
+        f"{variant.method}, {variant.precision}, {checkpointing}, {variant.attention}, {variant.optimizer}, "
+        f"{variant.heads} heads, {tied}"
+    )
 
 
 def decode(data: bytes | str) -> Recipes:

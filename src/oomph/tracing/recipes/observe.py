@@ -1,0 +1,163 @@
+"""Runs a training step on the simulated GPU and keeps what it did to memory as a stream."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.hardware.gpus import Gpu
+from oomph.memory.categories import CATEGORIES
+from oomph.phases import Phase
+from oomph.tracing.recipes.families import Dimensions, Family
+from oomph.tracing.recipes.scratch import Launch, watched
+from oomph.tracing.recipes.step import STEPS, UNORDERED, Choice, train
+from oomph.tracing.recipes.stream import Hold, Seen, Stream
+from oomph.tracing.recorder.blocks import Block
+from oomph.tracing.recorder.memory import ALLOC, FREE_REQUESTED, DeviceMemory
+from oomph.tracing.settings import TraceSettings, Version
+
+_LAYER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+
+
+@dataclass(frozen=True)
+class _Mark:
+    events: int
+    section: str
+    phase: Phase
+
+
+def observe(
+    family: Family, dimensions: Dimensions, choice: Choice, gpu: Gpu, torch: Version, steps: int = STEPS
+) -> Stream:
+    """What training a model of these dimensions does. The GPU's own dimensions are added to the stream's."""
+    from oomph.tracing.kernels.blas import workspace_bytes
+    from oomph.tracing.kernels.registry import all_rules
+    from oomph.tracing.session import Session
+
+    marks: list[_Mark] = []
+    tensors: dict[int, Seen] = {}
+    rules, watch = watched(all_rules())
+    session = Session(TraceSettings(gpu, torch, stacks=False), rules)
+    with session:
+        recorder = session.recorder
+        assert recorder is not None
+        memory = recorder.memory(0)
+        watch.count = memory.__len__
+
+        def seen(block: Block, tensor: Any, operator: Any) -> None:
+            tensors[block.number] = _seen(block, tensor, getattr(operator, "name", operator) or "")
+
+        recorder.on_alloc.append(seen)
+        train(family, dimensions, choice, lambda *mark: marks.append(_Mark(len(memory), *mark)), steps)
+        kept = {block.number for block in recorder.kept}
+    exact = session.trace().devices[0].exact
+    for number, one in tensors.items():
+        tensors[number] = Seen(
+            one.size,
+            one.operator,
+            one.shape,
+            one.itemsize,
+            one.result,
+            Hold.KEPT if number in kept else Hold.FREED,
+            category=CATEGORIES[exact.category[number]].value,
+            label=_LAYER.sub("*", exact.labels[exact.label[number]]),
+        )
+    where = {
+        **dimensions,
+        "sms": gpu.multiprocessors,
+        "sm_threads": gpu.threads_per_multiprocessor,
+        "blas_workspace": workspace_bytes(gpu, torch),
+    }
+    return _Builder(memory, tensors, watch.launches, marks).stream(where)
+
+
+def _seen(block: Block, tensor: Any, operator: str) -> Seen:
+    if tensor is None:
+        return Seen(block.size, operator)
+    shape = tuple(int(size) for size in tensor.shape)
+    itemsize = int(tensor.dtype.itemsize)
+    count = itemsize
+    for size in shape:
+        count *= size
+    # A result may lie on a larger storage than it shows; then only the bytes are known.
+    return Seen(block.size, operator, shape if count == block.size else None, itemsize, True)
+
+
+class _Builder:
+    """Walks the recorded events once. What a watched call took is left out, and what it could take is put in."""
+
+    def __init__(
+        self,
+        memory: DeviceMemory,
+        seen: Mapping[int, Seen],
+        launches: Sequence[Launch],
+        marks: Sequence[_Mark],
+    ) -> None:
+        self.seen = seen
+        self.launches = deque(launches)
+        self.marks = deque(marks)
+        self.kinds, self.addresses = memory.kind, memory.address
+        self.at: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
+        self.allocs = 0
+
+    def stream(self, dimensions: Mapping[str, int]) -> Stream:
+        stream = Stream(dict(dimensions))
+        event = 0
+        while event < len(self.kinds):
+            while self.marks and self.marks[0].events <= event:
+                self._cut(stream, self.marks.popleft())
+            if not self.marks:
+                break
+            if self.launches and self.launches[0].events <= event:
+                event = self._launch(stream, self.launches.popleft(), event)
+                continue
+            number = self._step(event)
+            if number is not None and number >= 0:
+                self.numbers[number] = stream.alloc(self.seen[number])
+            elif number is not None:
+                stream.free(self.numbers[~number])
+            event += 1
+        for mark in self.marks:
+            self._cut(stream, mark)
+        return stream
+
+    def _cut(self, stream: Stream, mark: _Mark) -> None:
+        stream.cut(mark.section, mark.phase.value)
+        if mark.section == UNORDERED:
+            part = slice(stream.cuts[-1].begin, stream.cuts[-1].end)
+            stream.events[part] = sorted(stream.events[part])
+
+    def _step(self, event: int) -> int | None:
+        """The number of the block that an event allocates, `~number` for one that it frees."""
+        if self.kinds[event] == ALLOC:
+            self.at[self.addresses[event]] = self.allocs
+            self.allocs += 1
+            return self.allocs - 1
+        if self.kinds[event] == FREE_REQUESTED:
+            return ~self.at.pop(self.addresses[event])
+        return None
+
+    def _launch(self, stream: Stream, launch: Launch, event: int) -> int:
+        """Passes over what a call did; the event after it."""
+        wanted, results = launch.results + 2 * launch.taken, deque[int]()
+        while wanted:
+            number = self._step(event)
+            if number is not None:
+                wanted -= 1
+                if number >= 0 and self.seen[number].result:
+                    results.append(number)
+            event += 1
+        held: dict[str, int] = {}
+        for step in launch.steps:
+            if not step.name:
+                number = results.popleft()
+                self.numbers[number] = stream.alloc(self.seen[number])
+            elif step.block is not None:
+                held[step.name] = stream.alloc(step.block)
+            else:
+                stream.free(held.pop(step.name))
+        return event
