@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
 from tests.tracing.programs import traced
+
+ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
 import json, warnings
@@ -41,8 +52,6 @@ print(json.dumps([sorted(refused), failed, answered]))
 
 
 def test_every_public_name_answers_or_refuses():
-    import json
-
     refused, failed, answered = json.loads(traced(PROGRAM).printed)
     assert failed == []
     assert answered > 100
@@ -85,21 +94,66 @@ def test_what_torch_calls_and_has_no_answer_is_refused_by_name():
     assert "MemPool" in said[4]
 
 
-def test_everything_is_put_back():
-    # The program runs inside a session; another one around the comparison would hide what stays.
-    import os
-    import subprocess
-    import sys
-
-    program = """
-import os, sys, torch
-import torch.cuda._pin_memory_utils
+ANSWERS = """
+import torch
 from oomph.hardware.gpus import Gpu
 from oomph.tracing.device import answers
 from oomph.tracing.kernels.rule import RuleSet
 from oomph.tracing.patching import Patches
 from oomph.tracing.recorder.recorder import Recorder
 from oomph.tracing.settings import TraceSettings
+"""
+
+
+def alone(program: str) -> str:
+    """Runs a program that installs the answers by itself, without the rest of a trace."""
+    pytest.importorskip("torch", reason="tracing needs PyTorch")
+    done = subprocess.run(
+        [sys.executable, "-c", ANSWERS + textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def test_several_devices_are_kept_apart():
+    said = alone(
+        """
+        with Patches() as patches:
+            gpu = Gpu("A", (8, 0), 108, 2048, 40 << 30)
+            answers.install(Recorder(TraceSettings(gpu, (2, 13), device_count=2), patches, RuleSet()))
+            cuda = torch.cuda
+            print(cuda.device_count(), cuda.current_device(), len(cuda.get_rng_state_all()))
+            with cuda.device(1):
+                cuda.caching_allocator_alloc(1 << 20)
+                print(cuda.current_device(), cuda.current_stream().device)
+            print(cuda.memory_allocated(0), cuda.memory_allocated(1), cuda.memory_allocated("cuda:1"))
+            side = cuda.Stream(device=1)
+            with cuda.stream(side):
+                print(cuda.current_device(), cuda.current_stream(1) == side, cuda.current_stream(0).cuda_stream)
+            print(cuda.current_device(), cuda.current_stream(1).cuda_stream)
+            cuda.set_device("cuda:1")
+            print(cuda.current_device(), torch.accelerator.current_device_index(), cuda.can_device_access_peer(0, 1))
+            print(torch.Generator("cuda").device, [s["device"] for s in cuda.memory_snapshot()])
+        """
+    ).splitlines()
+    assert said == [
+        "2 0 2",
+        "1 cuda:1",
+        f"0 {1 << 20} {1 << 20}",
+        "1 True 0",
+        "0 0",
+        "1 1 True",
+        "cuda:1 [1]",
+    ]
+
+
+def test_everything_is_put_back():
+    said = alone("""
+import torch.cuda._pin_memory_utils
 owners = [torch, torch._C, torch.cuda, torch.cuda.memory, torch.cuda.streams, torch.cuda.graphs, torch.cuda.nvtx,
           torch.backends.cudnn, torch.version, torch.Tensor, torch.autograd.profiler.profile, torch.accelerator]
 before = [dict(vars(owner)) for owner in owners]
@@ -115,9 +169,5 @@ for owner, old, new in zip(owners, before, after):
     changed = [name for name in old if old[name] is not new[name] and name != "__annotations__"]
     assert not changed, (owner, changed)
 print(torch.cuda.is_available(), torch.cuda.device_count(), torch.version.cuda, torch.cuda.is_initialized())
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ}, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "False 0 None False\n"
+""")
+    assert said == "False 0 None False\n"
