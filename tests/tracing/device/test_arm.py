@@ -85,6 +85,24 @@ def test_where_it_cannot_work_it_says_so(monkeypatch, system, machine, version, 
         arm._check_platform(torch)
 
 
+def test_gpus_are_hidden_and_the_environment_stays(monkeypatch):
+    torch = pytest.importorskip("torch", reason="tracing needs PyTorch")
+    seen = []
+    monkeypatch.setattr(
+        torch._C,
+        "_cuda_getDeviceCount",
+        lambda: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]),
+        raising=False,
+    )
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    arm.hide_gpus()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,3"
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    arm.hide_gpus()
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+    assert seen == ["", ""]
+
+
 def test_versions_with_a_suffix_are_read(monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")

@@ -16,6 +16,7 @@ lasts until the process ends.
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import sys
 import threading
@@ -56,6 +57,29 @@ def arm() -> None:
             _check_platform(torch)
             _prepare(torch)
         _armed = True
+
+
+def hide_gpus() -> None:
+    """Lets this process find no GPU, for good: for processes that oomph starts, before anything asks torch for devices.
+
+    A trace is then the same on a machine with a GPU as on one without, and takes no memory of it. The environment is
+    as before afterwards, so that the script reads what it would.
+    """
+    import torch
+
+    count = getattr(torch._C, "_cuda_getDeviceCount", None)  # noqa: SLF001 - what torch.cuda itself calls
+    if count is None:
+        return
+    name = "CUDA_VISIBLE_DEVICES"
+    before = os.environ.get(name)
+    os.environ[name] = ""
+    try:
+        count()  # the driver reads the variable once, and c10 keeps the count (c10/cuda/CUDAFunctions.cpp)
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def is_armed() -> bool:

@@ -126,12 +126,13 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
 
 def main() -> None:
     """The process that tries it: a step with autocast, autograd and an optimizer on fake CUDA tensors."""
-    from oomph.tracing.device.arm import arm
+    from oomph.tracing.device.arm import arm, hide_gpus
 
     try:
         import torch
     except ImportError as error:
         _refuse(f"Cannot trace: the installed torch cannot be imported ({error}).")
+    hide_gpus()
     try:
         arm()
     except OomphError as error:

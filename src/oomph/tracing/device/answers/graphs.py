@@ -8,7 +8,7 @@ from oomph.tracing.device.answers.state import State
 from oomph.tracing.errors import TraceRefused
 
 _WHAT = (
-    "{name} cannot be traced: a CUDA graph keeps a memory pool of its own. run the trace with CUDA graphs switched off "
+    "{name} cannot be traced: a CUDA graph keeps a memory pool of its own; run the trace with CUDA graphs switched off "
     "(for torch.compile: another mode than reduce-overhead)."
 )
 
