@@ -37,7 +37,7 @@ def install(state: State) -> None:
 def _generator_class(state: State, real: Any) -> type[Any]:
     torch = state.torch
 
-    class CudaGenerator(real):  # type: ignore[misc] # torch is Any
+    class CudaGenerator(real):
         """A generator of a simulated device."""
 
         def __new__(cls, index: int) -> Any:

@@ -84,7 +84,7 @@ def _stream_class(state: State) -> type[Any]:
 
     base: Any = state.torch.Stream
 
-    class Stream(base):  # type: ignore[misc] # torch is Any
+    class Stream(base):
         """Stands in for torch.cuda.Stream: a number on a device."""
 
         def __new__(cls, device: Any = None, priority: int = 0, **given: Any) -> Any:
@@ -168,7 +168,7 @@ def _stream_class(state: State) -> type[Any]:
 
 
 def _external_class(stream_class: type[Any]) -> type[Any]:
-    class ExternalStream(stream_class):  # type: ignore[misc] # a class made at run time
+    class ExternalStream(stream_class):
         """Stands in for torch.cuda.ExternalStream."""
 
         def __new__(cls, stream_ptr: int, device: Any = None, **given: Any) -> Any:
@@ -183,7 +183,7 @@ def _event_class(state: State) -> type[Any]:
 
     base: Any = state.torch.Event
 
-    class Event(base):  # type: ignore[misc] # torch is Any
+    class Event(base):
         """Stands in for torch.cuda.Event. Times are those of the trace itself, not of a GPU."""
 
         recorded: tuple[int, int, float] | None
