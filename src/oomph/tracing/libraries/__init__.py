@@ -21,6 +21,8 @@ _MODULES = (
     "data",
     "trainer",
     "bnb",
+    "generation",
+    "amp",
     "compiled",
     "refusals",
 )

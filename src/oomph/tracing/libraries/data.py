@@ -27,6 +27,8 @@ _LOCAL = frozenset(
 #: Rows of each split of a stand-in, and characters of each text: 8192 tokens of four characters.
 ROWS = 256
 CHARACTERS = 8192 * 4
+#: Characters of a sentence: tokenizers take pairs of long texts apart in very many ways.
+SENTENCE = 128 * 4
 #: Pixels of a side of an image.
 IMAGE_SIDE = 512
 _STANDIN = "_oomph_stand_in"
@@ -71,9 +73,9 @@ def _load(recorder: Recorder, original: Callable[..., Any], path: Any, *args: An
     if columns is None:
         raise DatasetNotHereError(name, config)
     recorder.assume(
-        f"the data set {name} is not on this machine: a stand-in has its columns, and texts of {CHARACTERS} characters, "
-        "so every sample is as long as the script allows. That is an upper bound: put the data set in the local "
-        "cache for real lengths"
+        f"the data set {name} is not on this machine: a stand-in has its columns, and texts of {CHARACTERS} characters "
+        f"({SENTENCE} where the real ones are sentences), so samples are as long as the script allows. That is an "
+        "upper bound: put the data set in the local cache for real lengths"
     )
     return make(columns, kwargs.get("split"), streaming=bool(kwargs.get("streaming")))
 
@@ -114,6 +116,8 @@ def _value(kind: Any, row: int) -> Any:
         return row % len(kind)
     if kind == "text":
         return _text(row)
+    if kind == "sentence":
+        return _text(row)[:SENTENCE]
     if kind == "number":
         return row
     if kind == "messages":
