@@ -18,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-import oomph
 from oomph.errors import OomphError, UsageError
 
 #: Long enough to import torch from a cold disk.
@@ -72,13 +71,13 @@ def _library() -> Path:
 
 
 def _key(library: Path) -> str:
-    """Where torch is, which one, which Python and which oomph: another one of these is checked anew."""
+    """Where torch is, which one, and which Python: another one of these is checked anew."""
     stamp = ""
     for name in ("version.py", "lib/libtorch_cpu.so"):
         with suppress(OSError):
             found = (library.parent / name).stat()
             stamp += f"{name} {found.st_size} {found.st_mtime_ns} "
-    text = f"{library} {stamp}{sys.version} {oomph.__version__} {_own_stamp()}"
+    text = f"{library} {stamp}{sys.version} {_own_stamp()}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
