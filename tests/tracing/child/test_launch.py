@@ -177,6 +177,17 @@ def test_accelerates_variables_are_accelerates(tmp_path, capfd):
     assert "bf16 cuda bf16\n" in capfd.readouterr().err
 
 
+def test_the_parent_stays_light():
+    code = (
+        "import sys, oomph.tracing.child.launch, oomph.tracing.target\n"
+        "print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
+
+
 def test_a_request_survives_its_file(tmp_path):
     request = request_of(tmp_path, "", limits=Limits(5, 1.5), local_world=2, world=4, rank=3)
     write(request, tmp_path / "r.json")

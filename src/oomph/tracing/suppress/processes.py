@@ -156,6 +156,13 @@ def _started(recorder: Recorder) -> Any:
     return Popen
 
 
+def _is_other_rank(environment: Any) -> bool:
+    """Whether a process is started as another rank of this job: Lightning starts its script again with LOCAL_RANK
+    (lightning/fabric/strategies/launchers/subprocess_script.py)."""
+    rank = (environment or {}).get("LOCAL_RANK")
+    return rank is not None and str(rank) != os.environ.get("LOCAL_RANK", "0")
+
+
 def _words(args: Any, shell: bool) -> list[str] | None:
     """The command line as words; None for a line of shell that is more than one command."""
     if isinstance(args, bytes):
@@ -178,6 +185,11 @@ def _instead(
     recorder: Recorder, args: Any, line: list[str] | None, kwargs: Any, piped: bool, answer: Answer
 ) -> int:
     """Runs a training script here, or lists what is not started; the exit code."""
+    if _is_other_rank(kwargs.get("env")):
+        recorder.note(
+            "The script starts processes for its other ranks; they are not run. --world traces several."
+        )
+        return 0
     if answer is Answer.TRAIN and line is not None and not piped:
         folder = kwargs.get("cwd")
         target = nested.training_target(

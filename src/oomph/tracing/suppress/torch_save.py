@@ -70,7 +70,11 @@ class _Files:
         with self.recorder.phase(Phase.SAVE):
             buffer = io.BytesIO()
             buffer.write(MAGIC)
-            _pickler(buffer, original, kwargs.get("pickle_protocol", 2)).dump(obj)
+            kept: list[Any] = []
+            try:
+                _pickler(buffer, original, kwargs.get("pickle_protocol", 2), kept).dump(obj)
+            finally:
+                kept.clear()
         if hasattr(f, "write"):
             f.write(buffer.getbuffer())
             return
@@ -91,7 +95,11 @@ class _Files:
 
     def _loaded(self, stream: Any, map_location: Any, original: Callable[..., Any]) -> Any:
         stream.seek(len(MAGIC), io.SEEK_CUR)
-        return _unpickler(self.recorder, stream, map_location, original).load()
+        storages: dict[int, Any] = {}
+        try:
+            return _unpickler(self.recorder, stream, map_location, original, storages).load()
+        finally:
+            storages.clear()  # the class below is a cycle, which would hold them until the next collection
 
 
 def _head(f: Any) -> bytes | None:
@@ -116,13 +124,13 @@ def _is_fake(tensor: Any) -> bool:
     return isinstance(tensor, FakeTensor) or tensor.device.type == "cuda"
 
 
-def _pickler(buffer: io.BytesIO, save: Callable[..., Any], protocol: int) -> pickle.Pickler:
+def _pickler(buffer: io.BytesIO, save: Callable[..., Any], protocol: int, kept: list[Any]) -> pickle.Pickler:
+    """`kept` takes the storages that were numbered, so that no other one gets the number of one that is gone."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
     plain = (torch.Tensor, torch.nn.Parameter, FakeTensor)
     storages: dict[int, int] = {}
-    kept = []
 
     class Pickler(pickle.Pickler):
         """Tensors are described if they are fake, and saved by the real function if they are not."""
@@ -135,7 +143,7 @@ def _pickler(buffer: io.BytesIO, save: Callable[..., Any], protocol: int) -> pic
                 save(obj, inner)
                 return inner.getvalue()
             storage = obj.untyped_storage()
-            kept.append(storage)  # so that no other one gets its number
+            kept.append(storage)
             key = storages.setdefault(storage._cdata, len(storages))  # noqa: SLF001 - a storage's identity
             return _Saved(
                 storage=key,
@@ -153,11 +161,9 @@ def _pickler(buffer: io.BytesIO, save: Callable[..., Any], protocol: int) -> pic
 
 
 def _unpickler(
-    recorder: Recorder, stream: Any, map_location: Any, load: Callable[..., Any]
+    recorder: Recorder, stream: Any, map_location: Any, load: Callable[..., Any], storages: dict[int, Any]
 ) -> pickle.Unpickler:
     import torch
-
-    storages: dict[int, Any] = {}
 
     class Unpickler(pickle.Unpickler):
         """Storages are made once each, where they belong."""
