@@ -87,7 +87,7 @@ def trace_one(
     from oomph.api import traced_with_analyses
     from oomph.tracing.child.launch import run as run_child
 
-    out = _trace_file(request, rank, folder, many=many)
+    out = trace_file(request, rank, folder, many=many)
     if request.verbose and not request.quiet:
         who = f", rank {rank} of {plan.world}" if plan.world > 1 else ""
         say(request, f"tracing {plan.target.shown}{who} for a {plan.gpu.name}")
@@ -124,7 +124,7 @@ def _ending_notes(request: Request, outcome: Outcome) -> list[str]:
     return [outcome.sentence] if outcome.sentence else []
 
 
-def _trace_file(request: Request, rank: int, folder: Path, *, many: bool) -> Path:
+def trace_file(request: Request, rank: int, folder: Path, *, many: bool) -> Path:
     """Where a rank's trace goes: --save, of several ranks with the rank in the name, else a folder that goes away."""
     if request.save is None:
         return folder / f"rank{rank}.pickle"

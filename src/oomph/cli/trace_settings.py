@@ -95,7 +95,7 @@ def trace_settings(request: Request, plan: Plan, rank: int) -> TraceSettings:
         gpu=plan.gpu,
         torch=plan.torch,
         capacity_bytes=plan.capacity_bytes,
-        device_bytes=plan.gpu.total_bytes or plan.capacity_bytes,
+        device_bytes=_device_bytes(request, plan),
         allocator=AllocatorSettings.parse(plan.conf, torch=plan.torch),
         device_count=plan.device_count,
         steps=steps_of(request),
@@ -103,6 +103,13 @@ def trace_settings(request: Request, plan: Plan, rank: int) -> TraceSettings:
         world=plan.world,
         stacks=request.stacks,
     )
+
+
+def _device_bytes(request: Request, plan: Plan) -> int | None:
+    """What the device says it has: as the GPU that was named, else what was given as its capacity."""
+    if request.gpu is None and plan.capacity_bytes is not None:
+        return plan.capacity_bytes
+    return plan.gpu.total_bytes or plan.capacity_bytes
 
 
 def _capacity(request: Request, gpu: Gpu) -> tuple[int | None, tuple[str, ...]]:

@@ -203,11 +203,12 @@ def largest_words(largest: Largest) -> str:
     if largest.fails_at is None:
         return f"{flag}={largest.value:,} fits, and so may more: no limit was found ({tried})."
     by_itself = largest.tried.get(str(largest.fails_at)) is None
-    why = "with it the script ends with an exception of its own" if by_itself else "does not, or may not"
-    return (
-        f"The largest {flag} that fits is {largest.value:,}; {largest.fails_at:,} {why} ({tried}). What follows is for "
-        f"{flag}={largest.value:,}."
-    )
+    next_one = f"{largest.fails_at:,} does not, or may not"
+    if by_itself:
+        next_one = f"with {largest.fails_at:,} the script ends with an exception of its own"
+    exact = largest.fails_at == largest.value + 1
+    told = f"The largest {flag} that fits is {largest.value:,}" if exact else f"{flag}={largest.value:,} fits"
+    return f"{told}; {next_one} ({tried}). What follows is for {flag}={largest.value:,}."
 
 
 def verdict_word(device: DeviceTrace) -> str:
