@@ -20,6 +20,8 @@ from oomph.diagnose.trace.diverge import Act, Divergence, diverge
 from oomph.errors import OomphError
 from oomph.evidence.snapshot import Snapshot, allocator_settings, read
 from oomph.hardware.names import gpu
+from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.memory.replay import exact
 from oomph.memory.replay.orders import requests_of, reserved_orders
 from oomph.memory.timeline import Kind
 from oomph.tracing.child.launch import run
@@ -153,12 +155,19 @@ def _window(trace: Snapshot, traced: Analysis) -> tuple[int, int] | None:
     return windows[-1] if windows else None
 
 
+def _exactly_allocated(shown: Analysis, settings: AllocatorSettings) -> int:
+    """The real peak of allocated bytes, from replaying the recording with its own addresses: sums of requests miss the
+    rests of blocks that could not be split off."""
+    device = shown.device
+    return exact(device.segments, device.timeline, settings).peak_allocated_bytes
+
+
 def _answer(
     snapshot: Path, real: Snapshot, shown: Analysis, best: Trial, given: tuple[bool, bool]
 ) -> dict[str, Any]:
     settings = allocator_settings(real)
     orders = reserved_orders(requests_of(best.traced.timeline, best.window), settings)
-    real_allocated, traced_allocated = shown.peak_allocated_bytes, orders.allocated[0]
+    real_allocated, traced_allocated = _exactly_allocated(shown, settings), orders.allocated[0]
     real_reserved = max(shown.start.reserved_bytes, int(shown.reserved_bytes.max(initial=0)))
     values = sorted(set(orders.values))
     different = abs(traced_allocated - real_allocated) / max(real_allocated, 1)
