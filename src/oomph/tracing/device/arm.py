@@ -153,6 +153,9 @@ def _check_object(torch: Any, hooks: int, table: int) -> None:
 
 def _set_guard(torch: Any, slot: int, zero: int) -> None:
     """c10's no-op guard for CUDA."""
+    ensure = getattr(torch._C, "_ensureCUDADeviceGuardSet", None)  # noqa: SLF001 - what FakeTensorMode itself calls
+    if ensure is None:
+        raise _refused(torch, "it has no guard for CUDA devices that are not there (later versions have)")
     if not words(slot, 1)[0]:
         # The guard interface has about 20 functions; a table may be longer than what is called.
         functions = (ctypes.c_uint64 * 64)(*[zero] * 64)
@@ -160,7 +163,7 @@ def _set_guard(torch: Any, slot: int, zero: int) -> None:
         _keep(functions, guard)
         ctypes.c_uint64.from_address(slot).value = ctypes.addressof(guard)
     before = words(slot, 1)[0]
-    torch._C._ensureCUDADeviceGuardSet()  # noqa: SLF001 - what FakeTensorMode itself calls
+    ensure()
     if words(slot, 1)[0] == before:
         raise _refused(torch, "c10 has not put its no-op guard in place")
 
