@@ -43,21 +43,21 @@ triu_indices uniform_ zero zero_ zeros zeros_like _efficientzerotensor
 """
 # Copies into a new layout or dtype (Copy.cu: on one device its kernel converts by itself; Shape.cu, Padding).
 _COPIES = """
-_to_copy alias_copy as_strided_copy cat clone constant_pad_nd diag_embed diagonal_backward expand_copy flip
+alias_copy as_strided_copy cat clone constant_pad_nd diag_embed diagonal_backward expand_copy flip
 lift_fresh_copy permute_copy repeat roll select_backward slice_backward slice_scatter select_scatter
-diagonal_scatter as_strided_scatter stack t_copy transpose_copy tril triu unfold_backward view_copy copy _chunk_cat
+diagonal_scatter as_strided_scatter stack t_copy transpose_copy tril triu unfold_backward view_copy _chunk_cat
 split_with_sizes_copy _pin_memory narrow_copy detach_copy squeeze_copy unsqueeze_copy slice_copy select_copy
 pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle
 """
 # Indexing by one dimension with plain reads or atomic additions (Indexing.cu, ScatterGatherKernel.cu).
 _INDEXING = """
-embedding gather index_fill index_select scatter scatter_add masked_fill take bucketize searchsorted
+embedding gather index_add index_copy index_fill index_select scatter scatter_add masked_fill take bucketize
+searchsorted
 """
-# Softmax, losses and norms that reduce within thread blocks (SoftMax.cu, Loss.cu, NLLLoss2d.cu, layer_norm_kernel.cu).
+# Softmax and losses that reduce within thread blocks (SoftMax.cu, Loss.cu, NLLLoss.cu).
 _BLOCKS = """
-_log_softmax _log_softmax_backward_data _softmax _softmax_backward_data _safe_softmax
-binary_cross_entropy_backward huber_loss_backward mse_loss_backward nll_loss_backward nll_loss_forward
-smooth_l1_loss_backward native_layer_norm log_sigmoid_backward _masked_softmax
+_safe_softmax binary_cross_entropy_backward huber_loss_backward mse_loss_backward nll_loss_backward nll_loss_forward
+smooth_l1_loss_backward log_sigmoid_backward _masked_softmax
 """
 # Pooling, padding and resampling (DilatedMaxPool2d.cu, AveragePool2d.cu, ReflectionPad.cu, UpSample*.cu).
 _IMAGES = """

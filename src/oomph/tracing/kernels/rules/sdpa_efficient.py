@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from oomph.tracing.kernels.arguments import argument, bytes_of, div_up, low_precision, numel
+from oomph.memory.kernels.attention import efficient_workspace_bytes
+from oomph.tracing.kernels.arguments import argument, bytes_of, low_precision, numel
 from oomph.tracing.kernels.rule import Call, Effect, Give, Output, Step, Take
 
 
@@ -55,40 +56,13 @@ class SdpaEfficientBackward:
                 Give("strided_sums"),
                 Give("products"),
             ]
-        high, low, held = _tile(call, max(size, wide), half)
-        elements = div_up(rows, high) * div_up(size, low) * (high * low + 4)
-        if half and not held:
-            part = low * (div_up(size, high) + div_up(wide, high)) * high
-            elements += part * _splits(columns, low, batch * heads)
-        steps.append(Take("workspace", 4 * batch * heads * div_up(elements, 4) * 4))
+        dropout = float(argument(call, 9, "dropout_p", 0.0)) > 0
+        capability = call.gpu.capability
+        size_bytes = efficient_workspace_bytes(
+            batch * heads, rows, columns, size, wide, half, capability, dropout
+        )
+        steps.append(Take("workspace", size_bytes))
         return Effect(tuple(steps))
-
-
-def _splits(keys: int, low: int, blocks: int) -> int:
-    """Into how many parts the keys are split where each part has sums of its own: fewer with more heads and samples."""
-    splits = 1 if blocks >= 256 and keys <= 2 * low else div_up(keys, low)
-    return max(1, min(splits, 200 // blocks))
-
-
-def _tile(call: Call, widest: int, half: bool) -> tuple[int, int, bool]:
-    """Rows and columns of a tile, and whether it holds a whole head: the first kernel in cutlassB.h that takes the
-    head size and fits the GPU's shared memory."""
-    capability = call.gpu.capability
-    small = capability in ((8, 6), (8, 9)) or capability >= (12, 0)
-    if widest <= 64:
-        return 64, 64, True
-    if capability < (8, 0):
-        return (128, 64, True) if half and widest <= 128 and capability >= (7, 0) else (64, 64, False)
-    if (
-        half
-        and widest <= 96
-        and capability in ((8, 6), (8, 9))
-        and not float(argument(call, 9, "dropout_p", 0.0))
-    ):
-        return 128, 64, True
-    if half and widest <= 128:
-        return (64, 64, False) if small else (128, 128, True)
-    return (64, 64, False) if small else (128, 64, False)
 
 
 RULES = [SdpaEfficient(), SdpaEfficientBackward()]

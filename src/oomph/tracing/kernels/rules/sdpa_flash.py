@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from oomph.hardware.gpus import Gpu
+from oomph.memory.kernels.attention import flash_splits, round_up, rounded_head
 from oomph.tracing.kernels.arguments import argument, bytes_of, div_up
 from oomph.tracing.kernels.rule import Call, Effect, Output, Step, Take
-
-
-def _round_up(value: int, to: int) -> int:
-    return div_up(value, to) * to
-
-
-def _rounded_head(size: int) -> int:
-    return _round_up(size, 32) if size <= 192 else 256
 
 
 class SdpaFlash:
@@ -38,28 +30,16 @@ class SdpaFlash:
             rows, heads = heads // grouped_heads, grouped_heads
         steps: list[Step] = [Output(0), Output(1)]
         splits = (
-            1 if dropout else _splits(batch * heads * div_up(rows, 64), int(key.shape[2]), size, call.gpu)
+            1
+            if dropout
+            else flash_splits(
+                batch * heads * div_up(rows, 64), int(key.shape[2]), size, call.gpu.multiprocessors
+            )
         )
         if splits > 1:
             rowwise = splits * batch * heads * rows * 4
-            steps += [Take("partial_sums", rowwise), Take("partials", rowwise * _rounded_head(size))]
+            steps += [Take("partial_sums", rowwise), Take("partials", rowwise * rounded_head(size))]
         return Effect((*steps, *states))
-
-
-def _splits(blocks: int, keys: int, size: int, gpu: Gpu) -> int:
-    """Into how many parts the keys are split so that the GPU is busy: the fewest that come within 15 % of the best."""
-    processors = 2 * gpu.multiprocessors
-    if blocks >= 0.8 * processors:
-        return 1
-    columns = div_up(keys, 256 if size <= 64 else 128 if size <= 128 else 64)
-    most = min(128, processors, columns)
-    useful = {
-        splits: blocks * splits / processors / div_up(blocks * splits, processors)
-        for splits in range(1, most + 1)
-        if splits == 1 or div_up(columns, splits) != div_up(columns, splits - 1)
-    }
-    best = max(useful.values())
-    return next(splits for splits, waves in useful.items() if waves >= 0.85 * best)
 
 
 class SdpaFlashBackward:
@@ -82,13 +62,13 @@ class SdpaFlashBackward:
             for name, tensor in (("gradient", grad), ("output", out))
             if not tensor.transpose(1, 2).is_contiguous()
         ]
-        rounded = _round_up(rows, 128)
+        rounded = round_up(rows, 128)
         steps += [
             Output(),
             Take("row_sums", batch * heads * rounded * 4),
             Take(
                 "query_sums",
-                self._copies(call, batch * heads) * batch * rounded * heads * _rounded_head(size) * 4,
+                self._copies(call, batch * heads) * batch * rounded * heads * rounded_head(size) * 4,
             ),
         ]
         if int(key.shape[1]) != heads:

@@ -1,0 +1,151 @@
+"""Operators whose libraries or data decide what they need: bounds only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from oomph.tracing.kernels.arguments import bytes_of, is_tensor, numel
+from oomph.tracing.kernels.rule import Call, Effect
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """`bound` gives the most bytes that one call may take beside its results."""
+
+    name: str
+    operators: tuple[str, ...]
+    evidence: str
+    bound: Callable[[Call], int]
+
+    def effect(self, call: Call) -> Effect | None:
+        """Nothing for certain."""
+        bytes_ = self.bound(call)
+        return Effect((), uncertain_bytes=bytes_) if bytes_ else None
+
+
+def _tensors(values: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if is_tensor(value):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [item for item in value if is_tensor(item)]
+    return found
+
+
+def _inputs(times: int) -> Callable[[Call], int]:
+    return lambda call: times * sum(bytes_of(tensor) for tensor in _tensors(call.args))
+
+
+def _indices(call: Call) -> int:
+    """Sorting n elements with their positions: keys, positions, both sorted, and both once more for CUB."""
+    tensor = call.args[0]
+    return numel(tensor.shape) * (3 * int(tensor.dtype.itemsize) + 5 * 8) + 65_536
+
+
+def _topk(call: Call) -> int:
+    """512 bytes of digit counts per thousand elements, and the k largest with their positions twice."""
+    tensor = call.args[0]
+    rows = numel(tensor.shape) // max(1, int(tensor.shape[-1]) if tensor.dim() else 1)
+    return numel(tensor.shape) + rows * (64 + 32 * int(call.args[1])) + 4096
+
+
+def _permutation(call: Call) -> int:
+    return 64 * int(call.args[0]) + 65_536
+
+
+RULES = [
+    Doubt(
+        "topk",
+        ("aten.topk", "aten.kthvalue", "aten.median", "aten.mode"),
+        "aten/src/ATen/native/cuda/TensorTopK.cu (mbtopk::launch); seen in a real snapshot of torch 2.8 (16,384 bytes "
+        "of counts for 32,555 elements)",
+        lambda call: _topk(call) if str(call.op).startswith("aten.topk") else _indices(call),
+    ),
+    Doubt(
+        "unique",
+        (
+            "aten._unique",
+            "aten._unique2",
+            "aten.unique_dim",
+            "aten.unique_consecutive",
+            "aten.embedding_renorm_",
+        ),
+        "aten/src/ATen/native/cuda/Unique.cu, UniqueCub.cu (sort, positions, inverse, counts)",
+        _indices,
+    ),
+    Doubt(
+        "randperm",
+        ("aten.randperm",),
+        "aten/src/ATen/native/cuda/Randperm.cu (random keys, sorted with the positions)",
+        _permutation,
+    ),
+    Doubt(
+        "cudnn_rnn",
+        (
+            "aten._cudnn_rnn",
+            "aten._cudnn_rnn_backward",
+            "aten._thnn_fused_lstm_cell",
+            "aten._thnn_fused_gru_cell",
+        ),
+        "aten/src/ATen/native/cudnn/RNN.cpp (workspace of cudnnGetRNNTempSpaceSizes)",
+        _inputs(4),
+    ),
+    Doubt(
+        "ctc_loss",
+        ("aten._ctc_loss", "aten._ctc_loss_backward", "aten._cudnn_ctc_loss"),
+        "aten/src/ATen/native/cuda/LossCTC.cu, cudnn/LossCTC.cpp (workspace)",
+        _inputs(2),
+    ),
+    Doubt(
+        "batch_norm",
+        (
+            "aten.native_batch_norm",
+            "aten.cudnn_batch_norm",
+            "aten.native_batch_norm_backward",
+            "aten.cudnn_batch_norm_backward",
+            "aten._native_batch_norm_legit",
+            "aten._batch_norm_with_update",
+            "aten._batch_norm_no_update",
+            "aten.batch_norm_backward",
+        ),
+        "aten/src/ATen/native/cudnn/BatchNorm.cpp (workspace and reserve), cuda/Normalization.cuh (staging buffers); "
+        "none seen in a real snapshot of torch 2.5",
+        _inputs(1),
+    ),
+    Doubt(
+        "group_norm",
+        ("aten.native_group_norm", "aten.native_group_norm_backward"),
+        "aten/src/ATen/native/cuda/group_norm_kernel.cu (sums per sample and channel in float32)",
+        lambda call: 6 * 4 * numel(call.args[0].shape[:2]),
+    ),
+    Doubt(
+        "linear_algebra",
+        (
+            "aten.linalg_inv_ex",
+            "aten.linalg_cholesky_ex",
+            "aten.linalg_lu_factor_ex",
+            "aten.linalg_qr",
+            "aten._linalg_eigh",
+            "aten._linalg_svd",
+            "aten._linalg_solve_ex",
+            "aten._linalg_det",
+            "aten._linalg_slogdet",
+            "aten.linalg_lstsq",
+            "aten.linalg_householder_product",
+            "aten.triangular_solve",
+            "aten.linalg_solve_triangular",
+            "aten.cholesky_solve",
+        ),
+        "aten/src/ATen/native/cuda/linalg/BatchLinearAlgebraLib.cpp (cuSOLVER and MAGMA workspaces)",
+        lambda call: 4 * _inputs(1)(call) + 2**20,
+    ),
+    Doubt(
+        "fft",
+        ("aten._fft_r2c", "aten._fft_c2r", "aten._fft_c2c"),
+        "aten/src/ATen/native/cuda/SpectralOps.cpp (clones of the input, cuFFT's workspace per plan)",
+        _inputs(4),
+    ),
+]
