@@ -291,6 +291,17 @@ def test_caches_and_devices_are_written(folder, monkeypatch):
     shutil.rmtree(folder / "cache")
 
 
+def test_what_a_forked_process_writes_is_seen(folder):
+    with suppressed(folder):
+        child = os.fork()
+        if child == 0:
+            with open("from-child.txt", "w") as stream:
+                stream.write("c")
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert held("from-child.txt") == "c"
+
+
 def test_everything_is_put_back(folder):
     functions = (open, os.open, os.stat, os.mkdir, os.scandir, shutil.rmtree, tempfile.gettempdir())
     with suppressed(folder):

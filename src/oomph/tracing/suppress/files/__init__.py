@@ -8,14 +8,16 @@ not seen: PyTorch's and safetensors' own writers have modules of their own besid
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, ref
 
 from oomph.tracing.suppress.files.overlay import Overlay
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
 
-_KEY = "oomph.suppress.overlay"
+_overlays: WeakKeyDictionary[Recorder, Overlay] = WeakKeyDictionary()
 
 
 def install(recorder: Recorder) -> None:
@@ -24,7 +26,8 @@ def install(recorder: Recorder) -> None:
 
     overlay = Overlay(recorder.suppress)
     recorder.patches.when_undone(overlay.remove)
-    recorder.kernel_memory[_KEY] = overlay
+    _overlays[recorder] = overlay
+    _notice_forks(overlay)
     temporary.install(recorder, overlay)
     opening.install(recorder, overlay)
     reading.install(recorder, overlay)
@@ -32,8 +35,18 @@ def install(recorder: Recorder) -> None:
     holders.install(recorder)
 
 
+def _notice_forks(overlay: Overlay) -> None:
+    """A forked process writes to the same private folder; this one has to look there from then on."""
+    watched = ref(overlay)
+
+    def forking() -> None:
+        found = watched()
+        if found is not None:
+            found.touched = True
+
+    os.register_at_fork(before=forking)
+
+
 def overlay_of(recorder: Recorder) -> Overlay:
     """The overlay of this trace."""
-    found = recorder.kernel_memory[_KEY]
-    assert isinstance(found, Overlay)
-    return found
+    return _overlays[recorder]
