@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Diagnosis", "OomphError", "SnapshotReport", "__version__", "explain", "snapshot"]
+__all__ = ["Diagnosis", "OomphError", "SnapshotReport", "__version__", "explain", "snapshot", "trace"]
 
 if TYPE_CHECKING:
-    from oomph.api import explain, snapshot
+    from oomph.api import explain, snapshot, trace
     from oomph.diagnose.model import Diagnosis
     from oomph.diagnose.snapshot.model import SnapshotReport
     from oomph.errors import OomphError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "explain": "oomph.api",
     "snapshot": "oomph.api",
+    "trace": "oomph.api",
     "Diagnosis": "oomph.diagnose.model",
     "SnapshotReport": "oomph.diagnose.snapshot.model",
     "OomphError": "oomph.errors",

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from oomph.diagnose.compare import Comparison
     from oomph.diagnose.snapshot.analysis import Analysis
     from oomph.diagnose.snapshot.model import Inside, SnapshotReport
+    from oomph.diagnose.trace.inprocess import Tracing
     from oomph.diagnose.trace.model import TraceReport
     from oomph.evidence.snapshot import Snapshot
 
-__all__ = ["compare", "explain", "snapshot"]
+__all__ = ["compare", "explain", "snapshot", "trace"]
 
 
 def explain(
@@ -196,6 +197,58 @@ def traced_with_analyses(
     with without_collector():
         content, report, analyses = _answered(path, at, device, None, what_if, select, ignore, lambda _: None)
         return trace_report(report, content.traced, analyses, command), analyses
+
+
+def trace(
+    target: str | Callable[..., object] | None = None,
+    *,
+    gpu: str | None = None,
+    capacity: int | str | None = None,
+    steps: int | None = None,
+    torch: str | None = None,
+    alloc_conf: str | None = None,
+    rank: int = 0,
+    world: int = 1,
+    stacks: bool = True,
+    keywords: Mapping[str, object] | None = None,
+) -> Tracing:
+    """Runs PyTorch code in this process without a GPU, and says what it would need on one.
+
+    Without `target`, a context manager: `with oomph.trace(gpu="a100-80gb") as t: ...`; what runs in the block is
+    traced, and `t.prediction`, `t.report` and `t.save(path)` answer after it. With a function, or "module:function",
+    that is called with `keywords` inside, and the finished trace is returned.
+
+    `gpu` is the GPU that it is to run on (None: memory without end, kernels as on an A100 80GB), `capacity` what
+    PyTorch can have in all (bytes, or text like "38GiB"; None: what the GPU leaves). `steps` ends it after so many optimizer
+    steps, `torch` is the PyTorch that the answer is to speak for ("2.6"; None: the installed one), `alloc_conf` the
+    allocator's settings as text (None: the environment's). `rank` of `world` processes is simulated. Raises UsageError
+    for what is not known, and where this PyTorch cannot be traced.
+    """
+    from oomph.diagnose.trace.inprocess import Tracing, run_function
+    from oomph.errors import UsageError
+    from oomph.tracing.choices import Asked, allocator_conf, settings_for
+    from oomph.units import size_given
+
+    room = size_given(capacity) if isinstance(capacity, str) else capacity
+    if capacity is not None and (room is None or room <= 0):
+        raise UsageError(f"capacity {str(capacity)[:60]!r} is no size; give one like '78GiB', or bytes")
+    settings, notes = settings_for(
+        Asked(
+            gpu=gpu,
+            capacity_bytes=room,
+            torch=torch,
+            conf=allocator_conf() if alloc_conf is None else alloc_conf,
+            steps=steps,
+            rank=rank,
+            world=world,
+            device_count=max(1, min(world, 8)),
+            stacks=stacks,
+        )
+    )
+    if target is None:
+        return Tracing(settings, notes)
+    name = target if isinstance(target, str) else getattr(target, "__qualname__", "a function")
+    return run_function(Tracing(settings, notes, name), target, dict(keywords or {}))
 
 
 def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:

@@ -90,7 +90,7 @@ def trace_one(
     out = trace_file(request, rank, folder, many=many)
     if request.verbose and not request.quiet:
         who = f", rank {rank} of {plan.world}" if plan.world > 1 else ""
-        say(request, f"tracing {plan.target.shown}{who} for a {plan.gpu.name}")
+        say(request, f"tracing {plan.target.shown}{who} for a {plan.settings.gpu.name}")
     outcome = run_child(child_request(request, plan, rank, out), quiet=request.quiet)
     if outcome.exit_code == 130 and not outcome.traced:
         raise KeyboardInterrupt
