@@ -219,10 +219,10 @@ def trace(
     that is called with `keywords` inside, and the finished trace is returned.
 
     `gpu` is the GPU that it is to run on (None: memory without end, kernels as on an A100 80GB), `capacity` what
-    PyTorch can have in all (bytes, or text like "38GiB"; None: what the GPU leaves). `steps` ends it after so many optimizer
-    steps, `torch` is the PyTorch that the answer is to speak for ("2.6"; None: the installed one), `alloc_conf` the
-    allocator's settings as text (None: the environment's). `rank` of `world` processes is simulated. Raises UsageError
-    for what is not known, and where this PyTorch cannot be traced.
+    PyTorch can have in all (bytes, or text like "38GiB"; None: what the GPU leaves). `steps` ends it after so many
+    optimizer steps, `torch` is the PyTorch that the answer is to speak for ("2.6"; None: the installed one),
+    `alloc_conf` the allocator's settings as text (None: the environment's). `rank` of `world` processes is simulated.
+    Raises UsageError for what is not known, and where this PyTorch cannot be traced.
     """
     from oomph.diagnose.trace.inprocess import Tracing, run_function
     from oomph.errors import UsageError
