@@ -6,6 +6,7 @@ import io
 import pickletools
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,14 @@ def test_nothing_but_plain_data_is_written(tmp_path: Path) -> None:
     write(training(Maker()).trace(windows={0: ((0, 5),)}, unruled={"aten.foo": (1, 2)}), path)
     names = {opcode.name for opcode, _, _ in pickletools.genops(io.BytesIO(path.read_bytes()))}
     assert not names & {"GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD", "NEWOBJ"}
+
+
+def test_events_that_name_no_pool_are_of_the_default_one() -> None:
+    trace = training(Maker()).trace()
+    device = trace.devices[0]
+    nameless = replace(device.timeline, pool=device.timeline.pool - 1, pools=())
+    events = content(replace(trace, devices=(replace(device, timeline=nameless),)))["device_traces"][0]
+    assert {event["pool_id"] for event in events} == {(0, 0)}
 
 
 def test_columns_are_runs() -> None:

@@ -7,6 +7,7 @@ import os
 import pickle
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from oomph.memory.allocator.layout import INACTIVE, BlockState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.allocator.sizes import DIVISION_BUCKETS
 from oomph.memory.records import PICKLE_PROTOCOL, event_records, segment_record
-from oomph.memory.timeline import Kind, Timeline
+from oomph.memory.timeline import DEFAULT_POOL, Kind, Timeline
 from oomph.tracing.model import Exact, Trace, TracedDevice
 
 #: The version of what stands under "oomph".
@@ -59,7 +60,7 @@ def content(trace: Trace) -> Record:
     segments: list[Record] = []
     for device in trace.devices:
         lists = _Lists(device.timeline)
-        traces[device.index] = event_records(device.timeline, _FORMAT, lists.of_events)
+        traces[device.index] = event_records(_with_pools(device.timeline), _FORMAT, lists.of_events)
         last = _last_allocs(device.timeline)
 
         def frames_of(block: BlockState, lists: _Lists = lists, last: dict[int, int] = last) -> list[Record]:
@@ -149,6 +150,13 @@ class _Lists:
             if found is None:
                 found = known[id(frames)] = list(frames)  # type: ignore[arg-type]
             self.of_events.append(found)
+
+
+def _with_pools(timeline: Timeline) -> Timeline:
+    """With the default pool where no event names one: PyTorch 2.13 names it in all of them."""
+    if timeline.pools:
+        return timeline
+    return replace(timeline, pool=timeline.pool * 0, pools=(DEFAULT_POOL,))
 
 
 def _last_allocs(timeline: Timeline) -> dict[int, int]:

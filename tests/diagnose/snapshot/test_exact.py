@@ -52,6 +52,16 @@ def test_holders_have_labels() -> None:
     assert (Category.PARAMETERS, "") in labels
 
 
+def test_without_stacks_what_made_a_block_tells_it_from_others() -> None:
+    device = report(training(Maker(stacks=False)).trace()).devices[0]
+    told = {(holder.category, holder.label): holder.bytes // MIB for holder in device.holders}
+    assert told[Category.ACTIVATIONS, "layers.0.mlp"] == told[Category.ACTIVATIONS, "layers.1.mlp"] == 100
+    assert told[Category.TEMPORARIES, "aten.mm"] == 30
+    # Parameters and states are one row each, whatever their names.
+    assert told[Category.PARAMETERS, ""] == 100
+    assert told[Category.OPTIMIZER_STATE, ""] == 200
+
+
 def test_steps_are_those_that_the_trace_counted() -> None:
     steps = report(training(Maker()).trace()).devices[0].steps
     assert steps is not None

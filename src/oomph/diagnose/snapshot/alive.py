@@ -12,7 +12,7 @@ from oomph.diagnose.snapshot.exact import shared_label
 from oomph.diagnose.snapshot.model import Holder, How, PoolUse, Share
 from oomph.diagnose.snapshot.places import place_of
 from oomph.memory.allocator.layout import INACTIVE, SegmentState
-from oomph.memory.categories import CATEGORIES
+from oomph.memory.categories import CATEGORIES, Category
 from oomph.memory.holes import holes
 from oomph.phases import Phase
 
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 _HOWS = tuple(How)
 _CERTAINTIES = tuple(Certainty)
 _PHASES = tuple(Phase)
+#: Categories whose labels name what made the block: a module or an operator, not the parameter that it belongs to.
+_MADE = np.array(
+    [
+        CATEGORIES.index(one)
+        for one in (Category.ACTIVATIONS, Category.TEMPORARIES, Category.WORKSPACE, Category.COMMUNICATION)
+    ],
+    np.int8,
+)
 #: A share's certainty is the weakest of what told at least this part of its bytes.
 _COUNTS = 0.1
 
@@ -48,12 +56,15 @@ def shares_of(analysis: Analysis) -> tuple[Share, ...]:
 
 def holders_of(analysis: Analysis, rows: np.typing.NDArray[np.intp] | None = None) -> tuple[Holder, ...]:
     """Blocks alive at the moment by the stack that allocated them, largest first. Blocks of one stack but of several
-    categories are held apart."""
+    categories are held apart; so are those without a stack of which a trace knows what made them."""
     chosen = analysis.alive if rows is None else rows
     sizes = analysis.alive_bytes if rows is None else analysis.lifetimes.size_bytes[rows]
     if not len(chosen):
         return ()
     stacks, category = analysis.block_stack[chosen].astype(np.int64), analysis.block_category[chosen]
+    if analysis.exact is not None:
+        made = (stacks < 0) & np.isin(category, _MADE)
+        stacks[made] = -2 - analysis.block_label[chosen][made]
     keys = stacks * len(CATEGORIES) + category
     order = np.argsort(keys, kind="stable")
     cuts = np.flatnonzero(np.diff(keys[order])) + 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from oomph.diagnose.model import Finding, Step
 from oomph.diagnose.snapshot.compare_model import SettingRow, Side, SnapshotComparison
-from oomph.diagnose.snapshot.exact import shared_label
+from oomph.diagnose.snapshot.exact import pattern_of, shared_label
 from oomph.diagnose.snapshot.model import DeviceReport, Holder, Moment, SnapshotReport, Trial
 from oomph.diagnose.snapshot.places import is_python
 from oomph.diagnose.trace.model import TraceReport, Unruled
@@ -186,7 +186,7 @@ def merge(holders: Sequence[Holder]) -> tuple[Holder, ...]:
     layer's sixty copies differ in nothing else. What is not a sum is that of the largest."""
     groups: dict[tuple[object, ...], list[Holder]] = {}
     for holder in sorted(holders, key=lambda one: -one.bytes):
-        place = holder.place or holder_place(holder)
+        place = holder.place or pattern_of(holder.label) or holder_place(holder)
         groups.setdefault((place, holder.category, holder.phase), []).append(holder)
     result = []
     for same in groups.values():
