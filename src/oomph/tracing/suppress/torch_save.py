@@ -127,17 +127,15 @@ def _is_fake(tensor: Any) -> bool:
 def _pickler(buffer: io.BytesIO, save: Callable[..., Any], protocol: int, kept: list[Any]) -> pickle.Pickler:
     """`kept` takes the storages that were numbered, so that no other one gets the number of one that is gone."""
     import torch
-    from torch._subclasses.fake_tensor import FakeTensor
 
-    plain = (torch.Tensor, torch.nn.Parameter, FakeTensor)
     storages: dict[int, int] = {}
 
     class Pickler(pickle.Pickler):
         """Tensors are described if they are fake, and saved by the real function if they are not."""
 
         def persistent_id(self, obj: Any) -> Any:
-            if not isinstance(obj, torch.Tensor) or type(obj) not in plain:
-                return None
+            if not isinstance(obj, torch.Tensor) or hasattr(obj, "__tensor_flatten__"):
+                return None  # a wrapper (DTensor) is pickled by its own way, the tensors in it by this one
             if not _is_fake(obj):
                 inner = io.BytesIO()
                 save(obj, inner)
