@@ -35,7 +35,12 @@ def modules_after(code: str, tmp_path) -> set[str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["explain", "--help"], ["snapshot", "--help"], ["completion", "zsh"]],
+    [
+        ["--help"],
+        ["--version"],
+        *([name, "--help"] for name in ("explain", "snapshot", "trace")),
+        ["completion", "zsh"],
+    ],
 )
 def test_help_imports_nothing_heavy(tmp_path, arguments):
     loaded = modules_after(f"from oomph.cli.main import cli; cli({arguments!r})", tmp_path)
@@ -50,7 +55,7 @@ def test_importing_the_package_imports_nothing_else_of_it(tmp_path):
 
 
 def test_the_library_does_not_import_the_command_line(tmp_path):
-    loaded = modules_after("import oomph; oomph.explain; oomph.snapshot", tmp_path)
+    loaded = modules_after("import oomph; oomph.explain; oomph.snapshot; oomph.trace", tmp_path)
     assert "oomph.api" in loaded
     assert {name for name in loaded if name.startswith("oomph.cli")} == set()
     assert sorted(loaded & {"click", "torch", "numpy", "rich"}) == []
