@@ -243,6 +243,33 @@ def test_descriptors_and_modes(folder):
     assert list(listed) == ["write raw.bin", "write z.gz", "write data/a.txt"]
 
 
+def test_paths_in_all_their_forms(folder):
+    with suppressed(folder):
+        with open(file=b"bytes.txt", mode="w", encoding="utf-8") as stream:
+            stream.write("b")
+        assert held(pathlib.Path("bytes.txt")) == "b"
+        assert b"bytes.txt" in os.listdir(b".")
+        assert "bytes.txt" in os.listdir(None)
+        assert "bytes.txt" in [each.name for each in os.scandir()]
+        assert b"./bytes.txt" in [each.path for each in os.scandir(b".")]
+        assert held("data/../data/./a.txt") == "a"
+        os.mkdir(path="é", mode=0o700)
+        os.rename(src="bytes.txt", dst="é/ü.txt")
+        assert os.listdir("é") == ["ü.txt"]
+        with pytest.raises(ValueError, match="null byte"):
+            held("a\0b", "w")
+        with pytest.raises(TypeError):
+            held(1.5)
+        handle = os.open("data", os.O_RDONLY)
+        assert sorted(os.listdir(handle)) == ["a.txt", "b.txt"]
+        inner = os.open("c.txt", os.O_WRONLY | os.O_CREAT, dir_fd=handle)
+        os.close(inner)
+        assert os.stat("c.txt", dir_fd=handle).st_size == 0
+        os.unlink("c.txt", dir_fd=handle)
+        assert not os.path.exists("data/c.txt")
+        os.close(handle)
+
+
 def test_places_that_cannot_be_written_can(folder):
     with suppressed(folder) as listed:
         os.makedirs("/no-such-scratch/user/out")

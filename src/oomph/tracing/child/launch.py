@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from oomph.errors import UsageError
 from oomph.tracing.child.request import Ending, Outcome, Request, read_outcome, write
 
 #: `-c` and not `-m`: with `-m` the folder that the user stands in comes first on `sys.path` while oomph's own modules
@@ -38,8 +39,11 @@ def run(request: Request, *, quiet: bool = False) -> Outcome:
     """Runs the request in a child process with this Python, and waits for it.
 
     What the script prints goes to standard error, since standard output is for oomph's own report; `quiet` drops what
-    it prints to standard output. The child is gone when this returns, whatever happens.
+    it prints to standard output. The child is gone when this returns, whatever happens. Raises UsageError where there
+    are no signals and process groups.
     """
+    if os.name != "posix":
+        raise UsageError("oomph trace needs Linux: it cannot run a script here.")
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="oomph-") as folder:
         asked = Path(folder) / "request.json"

@@ -23,14 +23,16 @@ def install(recorder: Recorder, overlay: Overlay) -> None:
         if hasattr(os, name):
             recorder.patches.wrap(os, name, _asker(overlay))
 
-    def listdir(path: AnyPath = ".") -> list[Any]:
+    def listdir(path: AnyPath = None) -> list[Any]:
+        path = "." if path is None else path
         name = overlay.name(path)
         if name is None or overlay.passes(name) or not overlay.merged(name):
             return real.listdir(overlay.reading(path))
         found = [each for each, _ in overlay.names_in(name)]
         return [os.fsencode(each) for each in found] if isinstance(path, bytes) else found
 
-    def scandir(path: AnyPath = ".") -> Any:
+    def scandir(path: AnyPath = None) -> Any:
+        path = "." if path is None else path
         name = overlay.name(path)
         if name is None or overlay.passes(name) or not overlay.merged(name):
             return real.scandir(overlay.reading(path))
