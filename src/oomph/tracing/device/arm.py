@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.errors import UsageError
+from oomph.tracing.device import guard
 from oomph.tracing.device.layout import PREFIX, WORD, Layout, hooks_layout, mismatch, words
 
 #: c10::DeviceType::CUDA
@@ -120,8 +121,8 @@ def _prepare(torch: Any) -> None:
     get_hooks.restype = ctypes.c_void_p
     hooks = get_hooks()
     _check_object(torch, hooks, table)
-    _set_guard(torch, ctypes.addressof(guards) + _CUDA * WORD, zero)
-    _set_hooks(hooks, layout, zero, cpu_allocator)
+    own_guard = _set_guard(torch, root / "include", ctypes.addressof(guards), zero)
+    _set_hooks(hooks, layout, zero, cpu_allocator, own_guard)
     _avoid_device_init()
 
 
@@ -151,35 +152,46 @@ def _check_object(torch: Any, hooks: int, table: int) -> None:
         raise _refused(torch, f"its CUDA hooks are of an unknown class ({name.decode('ascii', 'replace')})")
 
 
-def _set_guard(torch: Any, slot: int, zero: int) -> None:
-    """c10's no-op guard for CUDA."""
+def _set_guard(torch: Any, include: Path, guards: int, zero: int) -> bool:
+    """c10's no-op guard for CUDA, or one of our own (True) where c10 has none."""
+    slot = guards + _CUDA * WORD
     ensure = getattr(torch._C, "_ensureCUDADeviceGuardSet", None)  # noqa: SLF001 - what FakeTensorMode itself calls
     if ensure is None:
-        raise _refused(torch, "it has no guard for CUDA devices that are not there (later versions have)")
+        made = guard.make(include, guards, zero, _true())
+        if isinstance(made, str):
+            raise _refused(torch, made)
+        address, held = made
+        _keep(*held)
+        ctypes.c_uint64.from_address(slot).value = address
+        return True
     if not words(slot, 1)[0]:
         # The guard interface has about 20 functions; a table may be longer than what is called.
         functions = (ctypes.c_uint64 * 64)(*[zero] * 64)
-        guard = (ctypes.c_uint64 * 1)(ctypes.addressof(functions))
-        _keep(functions, guard)
-        ctypes.c_uint64.from_address(slot).value = ctypes.addressof(guard)
+        empty = (ctypes.c_uint64 * 1)(ctypes.addressof(functions))
+        _keep(functions, empty)
+        ctypes.c_uint64.from_address(slot).value = ctypes.addressof(empty)
     before = words(slot, 1)[0]
     ensure()
     if words(slot, 1)[0] == before:
         raise _refused(torch, "c10 has not put its no-op guard in place")
+    return False
 
 
-def _set_hooks(hooks: int, layout: Layout, zero: int, cpu_allocator: int) -> None:
+def _true() -> int:
+    """`Py_IsInitialized`: 1 as long as Python runs, takes no argument and needs no lock."""
+    return ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value or 0
+
+
+def _set_hooks(hooks: int, layout: Layout, zero: int, cpu_allocator: int, own_guard: bool) -> None:
     """Points the hooks object to a copy of its table, with the functions that must answer differently."""
     count = PREFIX + len(layout.methods)
     own = words(hooks, 1)[0]
     copy = (ctypes.c_uint64 * count)(*words(own - PREFIX * WORD, count))
-    # Returns 1 as long as Python runs, takes no argument and needs no lock: a `true` for any thread.
-    true = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
     # Before 2.6 or so the hooks had no isBuilt, and getAccelerator() asked hasCUDA().
     built = "isBuilt" if layout.place("isBuilt") is not None else "hasCUDA"
     replaced = {
-        built: true,
-        "hasPrimaryContext": zero,
+        built: _true(),
+        "hasPrimaryContext": _true() if own_guard else zero,
         "init": zero,
         "initCUDA": zero,
         "getPinnedMemoryAllocator": cpu_allocator,  # both take nothing that matters and return an Allocator*
@@ -199,8 +211,11 @@ def _keep(*tables: Any) -> None:
 
 
 def _avoid_device_init() -> None:
-    """FakeTensorMode decides by `torch.cuda.is_available()`, which says yes in a trace."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    """FakeTensorMode decides by `torch.cuda.is_available()`, which says yes in a trace, whether to start CUDA."""
+    from torch._subclasses import fake_tensor
 
-    if hasattr(FakeTensorMode, "avoid_device_init"):
-        setattr(FakeTensorMode, "avoid_device_init", property(lambda _: True))  # noqa: B010 - torch types it
+    if hasattr(fake_tensor.FakeTensorMode, "avoid_device_init"):
+        setattr(fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True))  # noqa: B010 - torch types it
+    for name in ("init_cuda_context", "init_gpu_context"):  # up to 2.5 or so, and later
+        if hasattr(fake_tensor, name):
+            setattr(fake_tensor, name, lambda *_: None)

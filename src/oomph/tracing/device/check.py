@@ -159,23 +159,28 @@ def step(torch: Any) -> None:
     from oomph.tracing.settings import TraceSettings
 
     gpu = Gpu("NVIDIA A100-SXM4-40GB", (8, 0), 108, 2048, 40 << 30)
-    with Patches() as patches, FakeTensorMode():
+    with Patches() as patches:
         answers.install(Recorder(TraceSettings(gpu, (2, 13)), patches, RuleSet()))
-        layers = [torch.nn.Linear(8, size, device="cuda") for size in (8, 1)]
-        model = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1])
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=True)
-        with torch.autocast("cuda", torch.bfloat16):
-            result = model(torch.ones(4, 8, device="cuda"))
-        assert result.dtype == torch.bfloat16
-        result.float().sum().backward()
-        gradient = model[0].weight.grad
-        assert gradient is not None
-        assert gradient.device.type == "cuda"
-        optimizer.step()
+        with FakeTensorMode():
+            _step_on_gpu(torch)
+        assert torch.ones(3).pin_memory().tolist() == [1.0, 1.0, 1.0]
     x = torch.ones(3, requires_grad=True)
     (x * 2).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0, 2.0]
-    assert torch.ones(3).pin_memory().tolist() == [1.0, 1.0, 1.0]
+
+
+def _step_on_gpu(torch: Any) -> None:
+    layers = [torch.nn.Linear(8, size, device="cuda") for size in (8, 1)]
+    model = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=True)
+    with torch.autocast("cuda", torch.bfloat16):
+        result = model(torch.ones(4, 8, device="cuda"))
+    assert result.dtype == torch.bfloat16
+    result.float().sum().backward()
+    gradient = model[0].weight.grad
+    assert gradient is not None
+    assert gradient.device.type == "cuda"
+    optimizer.step()
 
 
 if __name__ == "__main__":

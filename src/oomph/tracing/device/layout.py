@@ -41,6 +41,10 @@ class Layout:
 
     methods: tuple[Method, ...]
 
+    @property
+    def names(self) -> list[str]:
+        return [method.name for method in self.methods]
+
     def place(self, name: str) -> int | None:
         for place, method in enumerate(self.methods):
             if method.name == name:
@@ -66,6 +70,12 @@ def hooks_layout(include: Path) -> Layout:
         else:
             slots.append(method)
     return Layout(tuple(slots))
+
+
+def guard_layout(include: Path) -> Layout:
+    """The table of `c10::impl::DeviceGuardImplInterface`. Raises UsageError as `hooks_layout`."""
+    header = include / "c10/core/impl/DeviceGuardImplInterface.h"
+    return Layout(tuple(method for method, _ in _methods(header, "DeviceGuardImplInterface")))
 
 
 def _methods(header: Path, name: str) -> list[tuple[Method, bool]]:

@@ -15,6 +15,7 @@ def install(recorder: Recorder) -> None:
         accelerator,
         graphs,
         history,
+        host,
         legacy,
         markers,
         memory,
@@ -39,6 +40,7 @@ def install(recorder: Recorder) -> None:
         markers,
         monitor,
         legacy,
+        host,
         accelerator,
         refusals,
     ):

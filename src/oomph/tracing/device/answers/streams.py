@@ -8,8 +8,10 @@ waits for it, and events and queries say so.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import itertools
 import time
+import types
 from typing import Any
 
 from oomph.tracing.device.answers.state import State, front
@@ -55,6 +57,16 @@ def install(state: State) -> None:
     _install_generic(state, stream_class, event_class)
 
 
+def _base(real: type[Any], abstract: str) -> Any:
+    """`real`, with the abstract class that torch 2.4 asks of streams and events too."""
+    try:
+        streambase = importlib.import_module("torch._streambase")
+    except ModuleNotFoundError:
+        return real
+    asked = getattr(streambase, abstract, real)
+    return real if issubclass(real, asked) else types.new_class(real.__name__, (real, asked))
+
+
 def _install_generic(state: State, stream_class: type[Any], event_class: type[Any]) -> None:
     """`torch.Stream` and `torch.Event`, which are for any kind of device and make those of this one."""
     torch, recorder = state.torch, state.recorder
@@ -82,7 +94,7 @@ def _stream_class(state: State) -> type[Any]:
     recorder = state.recorder
     turns = {high: itertools.count() for high in (False, True)}
 
-    base: Any = state.torch.Stream
+    base: Any = _base(state.torch.Stream, "_StreamBase")
 
     class Stream(base):
         """Stands in for torch.cuda.Stream: a number on a device."""
@@ -181,7 +193,7 @@ def _event_class(state: State) -> type[Any]:
     recorder = state.recorder
     handles = itertools.count(1)
 
-    base: Any = state.torch.Event
+    base: Any = _base(state.torch.Event, "_EventBase")
 
     class Event(base):
         """Stands in for torch.cuda.Event. Times are those of the trace itself, not of a GPU."""
