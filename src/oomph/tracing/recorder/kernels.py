@@ -8,7 +8,7 @@ from typing import Any
 from oomph.memory.categories import CATEGORIES, Category
 from oomph.tracing.kernels import plain
 from oomph.tracing.kernels.apply import plan
-from oomph.tracing.kernels.rule import Call, Effect, Give, Keep, Output, Take
+from oomph.tracing.kernels.rule import Call, Effect, Give, Keep, Take
 from oomph.tracing.recorder.blocks import Block
 from oomph.tracing.recorder.operators import Operator
 from oomph.tracing.recorder.recorder import Recorder
@@ -124,9 +124,9 @@ class Kernels:
             first = one[0] if isinstance(one, (list, tuple)) and one else one
             if type(first) is self._fake and first.fake_device.type == "cuda":
                 return first.fake_device.index or 0
-        device = kwargs.get("device")
-        if device is not None and str(device).startswith("cuda"):
-            return getattr(device, "index", None) or 0
+        device = str(kwargs.get("device"))
+        if device.startswith("cuda"):
+            return int(device.partition(":")[2] or 0)
         return -1
 
     def _with_effect(
@@ -159,7 +159,7 @@ class Kernels:
                     block = self._scratch(device, step.bytes, operator)
                     block.category = _WORKSPACE
                     recorder.kept.append(block)
-                elif isinstance(step, Output) and step.index is not None:
+                elif step.index is not None:
                     if type(outputs[step.index]) is self._fake:
                         if step.bytes is not None:
                             outputs[step.index].untyped_storage().resize_(step.bytes)

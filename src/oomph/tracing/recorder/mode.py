@@ -17,6 +17,7 @@ from typing import Any
 from oomph.tracing.recorder import accumulate, dynamic
 from oomph.tracing.recorder.blocks import UNTOLD
 from oomph.tracing.recorder.categories import GRADIENTS
+from oomph.tracing.recorder.fakes import Fakes
 from oomph.tracing.recorder.kernels import Kernels
 from oomph.tracing.recorder.operators import Operator
 from oomph.tracing.recorder.recorder import TICK, Recorder
@@ -44,6 +45,7 @@ def _mode_class() -> Any:
             super().__init__()
             self.recorder = recorder
             self.fake_mode = fake_mode
+            self.fakes = Fakes(fake_mode)
             self.kernels = Kernels(recorder)
             self.values = Values(FakeTensor)
             self.operators: dict[Any, Operator] = {}
@@ -72,6 +74,10 @@ def _mode_class() -> Any:
                     if func is is_pinned and accumulate.from_autograd(sys._getframe(1)):  # noqa: SLF001
                         return True  # DDP's reducer insists on it for a tensor that it has just made
                     return func(*args, **kwargs)
+            device = kwargs.get("device")
+            if device is not None and device.type == "cuda" and device.index is None:
+                # "cuda" is the current device; a fake copy would take the first one.
+                kwargs = {**kwargs, "device": torch.device("cuda", torch.cuda.current_device())}
             recorder = self.recorder
             if recorder.suspensions:
                 if get_mode(fake_key) is not None:
@@ -111,7 +117,7 @@ def _mode_class() -> Any:
             if operator.view:
                 if self.in_backward and func is detach:
                     self._detached(args[0])
-                out = self.fake_mode.__torch_dispatch__(func, types, args, kwargs)
+                out = self.fakes.run(func, types, args, kwargs)
             else:
                 out = self.kernels.run(self, func, operator, types, args, kwargs)
             if real is None or not self.values.after(func, real, out):
@@ -132,7 +138,7 @@ def _mode_class() -> Any:
 
         def fake(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             """What the fake kernel returns; nothing is recorded."""
-            return self.fake_mode.__torch_dispatch__(func, types, args, kwargs)
+            return self.fakes.run(func, types, args, kwargs)
 
         def _detached(self, tensor: Any) -> None:
             """Autograd's accumulation keeps a detached gradient as `.grad`."""
