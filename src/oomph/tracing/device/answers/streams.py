@@ -64,7 +64,9 @@ def _base(real: type[Any], abstract: str) -> Any:
     except ModuleNotFoundError:
         return real
     asked = getattr(streambase, abstract, real)
-    return real if issubclass(real, asked) else types.new_class(real.__name__, (real, asked))
+    if issubclass(asked, real):  # 2.5 and later
+        return real
+    return types.new_class(real.__name__, (real, asked))
 
 
 def _install_generic(state: State, stream_class: type[Any], event_class: type[Any]) -> None:
