@@ -160,3 +160,20 @@ def test_runs_too_unlike_to_follow_are_said_to_be() -> None:
     assert found.equal_before < 20
     assert found.only_real + found.events_real - found.only_real == 2000
     assert found.only_real - found.only_traced == found.events_real - found.events_traced
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pairs_put_in_anywhere_are_counted(seed: int) -> None:
+    """Requests of sizes that nothing else has, and their frees, at places drawn by chance: nothing else differs."""
+    rng = np.random.default_rng(seed)
+    acts = steps(30)
+    traced = list(acts)
+    pairs = int(rng.integers(1, 30))
+    for number in range(pairs):
+        first = int(rng.integers(0, len(traced) + 1))
+        traced.insert(first, (7 + 2 * number, f"x{number}"))
+        traced.insert(int(rng.integers(first + 1, min(len(traced), first + 9) + 1)), (-1, f"x{number}"))
+    found = compared(acts, traced)
+    assert (found.only_real, found.only_traced, found.other_block) == (0, 2 * pairs, 0)
+    there = compared(traced, acts)
+    assert (there.only_real, there.only_traced, there.other_block) == (2 * pairs, 0, 0)

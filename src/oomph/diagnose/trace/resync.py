@@ -24,7 +24,7 @@ _TRIES: tuple[tuple[int | None, int], ...] = (
     (None, _SHORT),
 )
 #: Differences that are close together are taken apart exactly: so many events, and events to leave out, at most.
-_NEAR, _MOST_EDITS = 1024, 48
+_NEAR, _MOST_EDITS = 1024, 64
 #: An odd number: multiplying by it loses nothing.
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
