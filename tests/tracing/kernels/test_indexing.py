@@ -105,3 +105,12 @@ def test_without_the_rule_the_sums_are_missing():
     what, result = _embedding(16_384), 32_000 * 4096 * 4
     assert peak([what], [result], without="embedding_backward") == result
     assert peak([what], [result]) - result > 295_272_448
+
+
+def test_deterministic_algorithms_sort_what_is_written_too():
+    what = call(aten.index_put_.default, tensor(9), [tensor(3, dtype=torch.int64)], tensor(3))
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert taken("index_put", what) == [24, 24, 24, 24, 24, 1]
+    finally:
+        torch.use_deterministic_algorithms(False)

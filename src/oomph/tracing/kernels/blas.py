@@ -68,6 +68,11 @@ def uses_lt(call: Call) -> bool:
     )
 
 
+def is_there(call: Call, what: str) -> bool:
+    """Whether this thread and stream have `what` already."""
+    return ("workspace", what, call.device, call.thread, call.stream) in call.memory
+
+
 def first_here(call: Call, what: str) -> bool:
     """Whether this call is the first of its thread and stream to need `what`; from then on it is not."""
     key = ("workspace", what, call.device, call.thread, call.stream)

@@ -29,6 +29,8 @@ class BlasOperands:
     def effect(self, call: Call) -> Effect | None:
         """The copies, after the result; the second operand first, as a row-major result makes it the left one."""
         first, second = [value for value in call.args if hasattr(value, "shape")][-2:]
+        if first.is_contiguous() and second.is_contiguous() and 0 not in (*first.stride(), *second.stride()):
+            return None
         if not numel(first.shape) or not numel(second.shape):
             return None
         if second.dim() == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.tracing.kernels.arguments import numel
-from oomph.tracing.kernels.blas import first_here, workspace_bytes
+from oomph.tracing.kernels.blas import first_here, is_there, workspace_bytes
 from oomph.tracing.kernels.rule import Call, Effect, Keep, Output
 
 
@@ -32,6 +32,8 @@ class CublasWorkspace:
 
     def effect(self, call: Call) -> Effect | None:
         """The workspace, if this call is the first to need it."""
+        if is_there(call, "cublas"):
+            return None
         operands = [value for value in call.args if hasattr(value, "shape")]
         if not all(numel(operand.shape) for operand in operands) or not first_here(call, "cublas"):
             return None

@@ -11,8 +11,9 @@ from oomph.tracing.kernels.rule import Call, Effect, Give, Output, Step, Take
 
 
 class IndexPut:
-    """accumulate=True: each index tensor is wrapped and scaled (two arrays, one stays), then sorted with its position:
-    three more arrays of 8 bytes per index and CUB's storage. A strided value, or self, is copied."""
+    """accumulate=True, or deterministic algorithms: each index tensor is wrapped and scaled (two arrays, one stays),
+    then sorted with its position: three more arrays of 8 bytes per index and CUB's storage. A strided value, or self,
+    is copied."""
 
     name = "index_put"
     operators = ("aten.index_put", "aten.index_put_", "aten._index_put_impl_", "aten._unsafe_index_put")
@@ -24,7 +25,9 @@ class IndexPut:
     def effect(self, call: Call) -> Effect | None:
         """After the copy of self that `index_put` returns."""
         target, indices = call.args[0], [index for index in call.args[1] if index is not None]
-        if not argument(call, 3, "accumulate", False) or not indices or not numel(target.shape):
+        if not indices or not numel(target.shape):
+            return None
+        if not argument(call, 3, "accumulate", False) and not _deterministic():
             return None
         if any(kind(index) in ("bool", "uint8") for index in indices):
             return Effect((), uncertain_bytes=5 * 8 * sum(numel(index.shape) for index in indices))
@@ -44,6 +47,13 @@ class IndexPut:
         storage = cub.sort_pairs(count, 8, 8, cub.bits_of(_indexed(target, call.args[1]) - 1))
         steps += [Take("sort", storage), Give("sort"), Give("range"), Give("original"), Give("sorted")]
         return Effect(tuple(steps))
+
+
+def _deterministic() -> bool:
+    """Whether the script asked for results that do not depend on the order of writes."""
+    import torch
+
+    return bool(torch.are_deterministic_algorithms_enabled())
 
 
 def _linear(number: int, index: Any, size: int) -> list[Step]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from oomph.hardware.gpus import Gpu
 from oomph.tracing.kernels.arguments import argument, bytes_of, kind, low_precision, numel, opmath_bytes
 from oomph.tracing.kernels.iteration import reduction
 from oomph.tracing.kernels.reduce_launch import Kernel, scratch
@@ -105,23 +107,38 @@ class Reduction:
         found = described(call)
         if found is None:
             return None
-        whole = reduction(
-            found.shape, found.strides, found.dims, found.itemsize, found.result_itemsizes, found.offset
+        grows = low_precision(call.args[0]) and found.kernel.accumulated > found.result_itemsizes[0]
+        # Where a result's four neighbours begin is all that matters of the offset.
+        shape, strides, dims = tuple(found.shape), tuple(found.strides), tuple(found.dims)
+        launched = _launched(
+            (shape, strides, dims, found.itemsize, tuple(found.result_itemsizes), found.offset % 4),
+            found.kernel,
+            grows,
+            call.gpu,
+            call.torch,
         )
-        steps: list[Step] = [Output(), *found.copies]
-        accumulated = found.kernel.accumulated
-        if not whole.fits_32_bits and low_precision(call.args[0]) and accumulated > found.result_itemsizes[0]:
-            steps.append(Take("accumulator", whole.num_outputs * accumulated))
-        for number, part in enumerate(whole.parts()):
-            launch = scratch(part, found.kernel, call.gpu, call.torch)
-            if launch is not None:
-                steps += [
-                    Take(f"buffer{number}", launch.buffer_bytes),
-                    Take(f"counters{number}", launch.semaphore_bytes),
-                    Give(f"counters{number}"),
-                    Give(f"buffer{number}"),
-                ]
-        return Effect(tuple(steps)) if len(steps) > 1 else None
+        return Effect((Output(), *found.copies, *launched)) if found.copies or launched else None
+
+
+@lru_cache(maxsize=8192)
+def _launched(
+    layout: tuple[Any, ...], kernel: Kernel, grows: bool, gpu: Gpu, torch: tuple[int, int]
+) -> tuple[Step, ...]:
+    """What the launches take: the same call comes again and again. `grows`: a sum in parts outgrows its result."""
+    whole = reduction(*layout)
+    steps: list[Step] = []
+    if grows and not whole.fits_32_bits:
+        steps.append(Take("accumulator", whole.num_outputs * kernel.accumulated))
+    for number, part in enumerate(whole.parts()):
+        launch = scratch(part, kernel, gpu, torch)
+        if launch is not None:
+            steps += [
+                Take(f"buffer{number}", launch.buffer_bytes),
+                Take(f"counters{number}", launch.semaphore_bytes),
+                Give(f"counters{number}"),
+                Give(f"buffer{number}"),
+            ]
+    return tuple(steps)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class SdpaEfficientBackward:
         batch, heads, rows, size = (int(number) for number in query.shape)
         columns, wide, half = int(key.shape[2]), int(value.shape[-1]), low_precision(query)
         row_sums = 4 * batch * heads * rows
+        if not row_sums:
+            return None
         steps: list[Step] = [Output()]
         if half:
             steps.append(Take("row_sums", row_sums))

@@ -29,13 +29,10 @@ class SdpaFlash:
         if rows == 1 and heads > grouped_heads and not dropout:
             rows, heads = heads // grouped_heads, grouped_heads
         steps: list[Step] = [Output(0), Output(1)]
-        splits = (
-            1
-            if dropout
-            else flash_splits(
-                batch * heads * div_up(rows, 64), int(key.shape[2]), size, call.gpu.multiprocessors
-            )
-        )
+        blocks, keys = batch * heads * div_up(rows, 64), int(key.shape[2])
+        splits = 1
+        if blocks and keys and not dropout:
+            splits = flash_splits(blocks, keys, size, call.gpu.multiprocessors)
         if splits > 1:
             rowwise = splits * batch * heads * rows * 4
             steps += [Take("partial_sums", rowwise), Take("partials", rowwise * rounded_head(size))]
