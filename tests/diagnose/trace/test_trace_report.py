@@ -11,8 +11,10 @@ from oomph.diagnose.trace.build import trace_report
 from oomph.diagnose.trace.model import Part, StepPeak, TraceReport
 from oomph.errors import InputError
 from oomph.evidence.snapshot import from_bytes
+from oomph.memory.allocator.errors import DeviceOutOfMemory
 from oomph.memory.categories import Category
 from oomph.phases import Phase
+from oomph.report.trace.words import headline
 from oomph.tracing.model import Failed, Trace
 from oomph.tracing.write import content
 from oomph.units import MIB
@@ -77,6 +79,29 @@ def test_a_card_with_room_fits_and_a_small_one_does_not() -> None:
     assert device is not None
     assert device.prediction.fails_in is Phase.FORWARD
     assert device.prediction.surely_fails
+
+
+def test_a_failure_that_the_script_caught_is_none() -> None:
+    maker = Maker(capacity=250 * MIB)
+    with pytest.raises(DeviceOutOfMemory):
+        training(maker)
+    # The script catches it and ends, as one that looks for its batch size does.
+    found = report(maker.trace())
+    assert found.snapshot.devices[0].failure is not None
+    assert found.snapshot.devices[0].failure.caught
+    assert found.snapshot.exit_code == 0
+    device = found.shown
+    assert device is not None
+    assert not device.ran_out
+    assert device.prediction.fits is True
+    assert headline(found).endswith("; 1 request failed on the way, and the script went on")
+
+
+def test_an_out_of_memory_error_without_a_failed_request_does_not_fit_either() -> None:
+    failed = Failed("torch.OutOfMemoryError", "a cap of the script's own", "", True)
+    found = report(training(Maker(capacity=2048 * MIB)).trace(failed=failed))
+    assert (found.fits, found.exit_code) == (False, 1)
+    assert headline(found).startswith("It does not fit: the script ended with torch.OutOfMemoryError")
 
 
 def test_what_kernels_may_take_more_counts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -81,6 +82,9 @@ def _device(analysis: Analysis, capacity_bytes: int | None, asked: Sequence[str]
         capacity_bytes = traced.capacity_bytes
     fatal = fatal_oom(timeline)
     failure = failure_at(analysis, fatal) if fatal is not None else None
+    if failure is not None and traced is not None:
+        # A trace knows whether anything caught it.
+        failure = replace(failure, caught=traced.failed is None or not traced.failed.out_of_memory)
     retries = tuple(retries_of(analysis)) if len(timeline) else ()
     available = capacity_bytes
     if available is None and failure is not None:

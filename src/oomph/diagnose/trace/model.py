@@ -131,6 +131,8 @@ class TraceReport:
     @property
     def fits(self) -> bool | None:
         """False where a device runs out or may, None where no capacity is known, else True."""
+        if self.failed is not None and self.failed.out_of_memory:
+            return False
         answers = {device.prediction.fits for device in self.devices}
         return False if False in answers else None if None in answers or not answers else True
 

@@ -12,6 +12,7 @@ from oomph.diagnose.snapshot.moments import fatal_oom
 from oomph.diagnose.trace.model import PhaseRow
 from oomph.memory.prediction import Peak, Prediction
 from oomph.memory.replay.orders import ORDERS, Orders, highest_orders, orders_by_group, requests_of
+from oomph.memory.timeline import Kind
 from oomph.phases import Phase
 
 _PHASES = tuple(Phase)
@@ -88,7 +89,9 @@ def _failures(
     every = highest_orders(played.values()).fails_at if played else ()
     found = [None if position is None else _PHASES[int(analysis.event_phase[position])] for position in every]
     if ended_at is None:
-        return found
+        # What failed in the trace, the script caught.
+        caught = set(analysis.timeline.positions(Kind.OOM).tolist())
+        return [None if at in caught else phase for at, phase in zip(every, found, strict=True)]
     served = found.count(None)
     if served:
         notes.append(

@@ -30,11 +30,17 @@ def headline(report: TraceReport) -> str:
     prediction = device.prediction
     if prediction.fits is False:
         return _fails(report, device)
+    if report.fits is False and report.failed is not None:
+        return f"It does not fit: the script ended with {_error(report)}"
     needs = f"needs {most_words(prediction.peak)}{_in(device)}"
+    caught = sum(one.failures for one in report.snapshot.devices if one.index == device.index)
+    went_on = f"; {plural(caught, 'request')} failed on the way, and the script went on" if caught else ""
     if prediction.capacity_bytes is None:
-        return f"GPU {device.index} {needs}; without --gpu or --capacity nothing says whether that fits"
+        return (
+            f"GPU {device.index} {needs}; without --gpu or --capacity nothing says whether that fits{went_on}"
+        )
     room = format_bytes(prediction.capacity_bytes)
-    return f"It fits: GPU {device.index} {needs}, of {room} that PyTorch can have"
+    return f"It fits: GPU {device.index} {needs}, of {room} that PyTorch can have{went_on}"
 
 
 def _in(device: DeviceTrace) -> str:
