@@ -62,6 +62,27 @@ def test_autograd_runs_for_fake_cuda_tensors_and_the_cpu_works_as_before():
     ]
 
 
+def test_where_c10_has_no_guard_for_absent_devices_one_of_our_own_serves():
+    # As in torch 2.4 to 2.8 or so, which lack this function.
+    said = run(
+        """
+        import os, sys, torch
+        if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):
+            del torch._C._ensureCUDADeviceGuardSet
+        from oomph.tracing.device import arm, check
+        arm.arm()
+        torch._C._ensureCUDADeviceGuardSet = lambda: None  # FakeTensorMode calls it
+        check.step(torch)
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        with FakeTensorMode():
+            print(torch.ones(2).to("cuda").device, torch.ones(2, device="cuda:3").device)
+        sys.stdout.flush()
+        os._exit(0)
+        """
+    )
+    assert said == "cuda:0 cuda:3\n"
+
+
 def test_a_process_that_armed_ends_without_a_crash():
     # The libraries call into the tables while they are torn down.
     assert run("import torch; from oomph.tracing.device.arm import arm; arm(); print('end')") == "end\n"

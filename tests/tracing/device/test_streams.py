@@ -137,3 +137,23 @@ def test_profilers_and_markers():
     )
     assert seen.printed.splitlines() == ["True", "0 1 1"]
     assert "torch's profiler recorded the CPU only" in seen.assumptions
+
+
+def test_where_pinning_asks_a_driver_a_copy_stands_in():
+    # As in CUDA builds of torch 2.4.
+    said = traced(
+        """
+        from oomph.tracing.device.answers import host
+        from oomph.tracing.device.answers.state import State
+        from oomph.tracing.recorder.recorder import current
+        def no_driver(tensor, *_):
+            raise RuntimeError("CUDA error: no driver")
+        current().patches.set(torch.Tensor, "pin_memory", no_driver)
+        host.install(State(current()))
+        x = torch.arange(3)
+        y = x.pin_memory()
+        y[0] = 7
+        print(x.tolist(), y.tolist(), y.is_pinned())
+        """
+    ).printed
+    assert said == "[0, 1, 2] [7, 1, 2] False\n"

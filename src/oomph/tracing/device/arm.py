@@ -187,7 +187,7 @@ def _set_hooks(hooks: int, layout: Layout, zero: int, cpu_allocator: int, own_gu
     count = PREFIX + len(layout.methods)
     own = words(hooks, 1)[0]
     copy = (ctypes.c_uint64 * count)(*words(own - PREFIX * WORD, count))
-    # Before 2.6 or so the hooks had no isBuilt, and getAccelerator() asked hasCUDA().
+    # The hooks of 2.4 to 2.6 or so have no isBuilt, and getAccelerator() asked hasCUDA().
     built = "isBuilt" if layout.place("isBuilt") is not None else "hasCUDA"
     replaced = {
         built: _true(),
