@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import os
 
-from oomph.tracing.kernels.rule import RuleSet
+from oomph.phases import Phase
 from oomph.tracing.model import Trace
 from oomph.tracing.patching import Patches
 from oomph.tracing.recorder import recorder as recorders
+
+
+class LightRecorder(recorders.Recorder):
+    """What of a recorder needs no torch: phases, steps, ticks and sentences."""
+
+    def __init__(self, settings, patches):
+        self.settings = settings
+        self.patches = patches
+        self.now = [recorders.PHASES.index(Phase.LOAD), 0]
+        self.operators = 0
+        self.suppressed = {}
+        self.assumptions = {}
+        self.notes = {}
+        self.on_step = []
+        self.on_tick = []
 
 
 class LightSession:
     def __init__(self, settings):
         self.settings = settings
         self.patches = Patches()
-        self.recorder = recorders.Recorder(settings, self.patches, RuleSet())
+        self.recorder = LightRecorder(settings, self.patches)
 
     def __enter__(self):
         recorders.enter(self.recorder)

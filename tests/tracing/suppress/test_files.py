@@ -14,11 +14,10 @@ import tempfile
 import pytest
 
 from oomph.hardware.gpus import Gpu
-from oomph.tracing.kernels.rule import RuleSet
 from oomph.tracing.patching import Patches
-from oomph.tracing.recorder.recorder import Recorder
 from oomph.tracing.settings import TraceSettings
 from oomph.tracing.suppress import files
+from tests.tracing.child.light import LightRecorder
 
 A100 = Gpu("A100-40GB", (8, 0), 108, 2048, 40 << 30)
 
@@ -29,7 +28,7 @@ def suppressed(folder):
     before = os.getcwd()
     os.chdir(folder)
     patches = Patches()
-    recorder = Recorder(TraceSettings(A100, (2, 13)), patches, RuleSet())
+    recorder = LightRecorder(TraceSettings(A100, (2, 13)), patches)
     try:
         with patches:
             files.install(recorder)

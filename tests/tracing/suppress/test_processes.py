@@ -11,13 +11,12 @@ import urllib.request
 import pytest
 
 from oomph.hardware.gpus import Gpu
-from oomph.tracing.kernels.rule import RuleSet
 from oomph.tracing.patching import Patches
-from oomph.tracing.recorder.recorder import Recorder
 from oomph.tracing.settings import TraceSettings
 from oomph.tracing.suppress import network, processes
 from oomph.tracing.suppress.inert import Inert
 from oomph.tracing.suppress.processes import Answer, decide
+from tests.tracing.child.light import LightRecorder
 
 A100 = Gpu("A100-40GB", (8, 0), 108, 2048, 40 << 30)
 
@@ -25,7 +24,7 @@ A100 = Gpu("A100-40GB", (8, 0), 108, 2048, 40 << 30)
 @contextlib.contextmanager
 def suppressed(**settings):
     patches = Patches()
-    recorder = Recorder(TraceSettings(A100, (2, 13), **settings), patches, RuleSet())
+    recorder = LightRecorder(TraceSettings(A100, (2, 13), **settings), patches)
     with patches:
         processes.install(recorder)
         network.install(recorder)
