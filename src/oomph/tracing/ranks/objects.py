@@ -11,6 +11,7 @@ from typing import Any
 
 from oomph.memory.categories import Category
 from oomph.tracing.ranks.everywhere import everywhere
+from oomph.tracing.ranks.mail import Mail
 from oomph.tracing.recorder.recorder import Recorder
 
 _UNKNOWN = "Objects that other ranks would have sent (broadcast, scattered, received) are what this rank had there before."
@@ -25,6 +26,7 @@ def install(recorder: Recorder) -> None:
     import torch.distributed.distributed_c10d as c10d
 
     objects = _Objects(recorder, c10d)
+    recorder.patches.when_undone(objects.mail.deliver)
     for name in (
         "all_gather_object",
         "gather_object",
@@ -44,6 +46,7 @@ class _Objects:
     def __init__(self, recorder: Recorder, c10d: Any) -> None:
         self.recorder = recorder
         self.c10d = c10d
+        self.mail = Mail()
 
     def _outside(self, group: Any) -> bool:
         return bool(self.c10d._rank_not_in_group(group))  # noqa: SLF001 - what the originals ask
@@ -118,7 +121,14 @@ class _Objects:
         if self._outside(group):
             return
         self._through(group, object_list, 0)
-        if not self._is_root(group, src, group_src):
+        kind = f"broadcast-{self.c10d._get_process_group_name(group or self.c10d._get_default_group())}"  # noqa: SLF001
+        if self._is_root(group, src, group_src):
+            self.mail.post(kind, list(object_list))
+            return
+        found = self.mail.take(kind)
+        if found:
+            object_list[:] = found[0]
+        else:
             self.recorder.assume(_UNKNOWN)
 
     def scatter_object_list(
@@ -138,13 +148,40 @@ class _Objects:
         if not self._is_root(group, src, group_src):
             self.recorder.assume(_UNKNOWN)
 
-    def send_object_list(self, _original: Any, object_list: Any, *_args: Any, **_kwargs: Any) -> None:
-        return None
+    def _way(self, group: Any, peer: Any, group_peer: Any, *, sends: bool) -> str:
+        """The name of what goes from one rank to another."""
+        if group_peer is not None:
+            peer = self.c10d.get_global_rank(group or self.c10d._get_default_group(), group_peer)  # noqa: SLF001
+        own, other = self.c10d.get_rank(), 0 if peer is None else int(peer)
+        return f"{own}-to-{other}" if sends else f"{other}-to-{own}"
+
+    def send_object_list(
+        self,
+        _original: Any,
+        object_list: Any,
+        dst: Any = None,
+        group: Any = None,
+        *_args: Any,
+        group_dst: Any = None,
+        **_kwargs: Any,
+    ) -> None:
+        self.mail.post(self._way(group, dst, group_dst, sends=True), list(object_list))
 
     def recv_object_list(
-        self, _original: Any, object_list: Any, src: Any = None, *_args: Any, **_kwargs: Any
+        self,
+        _original: Any,
+        object_list: Any,
+        src: Any = None,
+        group: Any = None,
+        *_args: Any,
+        group_src: Any = None,
+        **_kwargs: Any,
     ) -> int:
-        self.recorder.assume(_UNKNOWN)
+        found = self.mail.take(self._way(group, src, group_src, sends=False))
+        if found:
+            object_list[:] = found[0]
+        else:
+            self.recorder.assume(_UNKNOWN)
         return 0 if src is None else int(src)
 
     def barrier(

@@ -87,10 +87,11 @@ class Kernels:
         if (block.size if block is not None else 0) == size:
             return
         recorder = self.recorder
-        device = block.device if block is not None else storage.device.index or 0
+        last = self._storages.last(storage)
+        device = last.device if last is not None else storage.device.index or 0
         new = recorder.take(device, size) if size else None
-        if new is not None and block is not None:
-            new.category, new.operator, new.label = block.category, block.operator, block.label
+        if new is not None and last is not None:
+            new.category, new.operator, new.label = last.category, last.operator, last.label
         old = self._storages.replace(storage, new)
         if old is not None:
             recorder.free(old)

@@ -17,6 +17,7 @@ class Storages:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._blocks: dict[int, tuple[Block | None, weakref.ref[Any]]] = {}
+        self._emptied: dict[int, Block] = {}
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -28,6 +29,7 @@ class Storages:
 
         def gone(_: object) -> None:
             held = blocks.pop(key, None)
+            self._emptied.pop(key, None)
             if held is not None and held[0] is not None:
                 self._recorder.free(held[0])
 
@@ -51,7 +53,15 @@ class Storages:
         key = storage._cdata  # noqa: SLF001
         old, reference = self._blocks[key]
         self._blocks[key] = (block, reference)
+        if block is None and old is not None:
+            self._emptied[key] = old
         return old
+
+    def last(self, storage: Any) -> Block | None:
+        """The block that a known storage holds, or held before it was emptied: FSDP fills such storages again."""
+        key = storage._cdata  # noqa: SLF001
+        held = self._blocks[key][0]
+        return self._emptied.get(key) if held is None else held
 
     def alive(self) -> list[Block]:
         """All blocks that storages hold now."""
