@@ -18,8 +18,8 @@ from oomph.phases import Phase
 _PHASES = tuple(Phase)
 #: Phases in which no kernel runs whose memory could be uncertain.
 _WITHOUT_KERNELS = frozenset((Phase.INIT, Phase.LOAD, Phase.SAVE))
-#: Events beyond which fewer orders are played: eight of a million events take some twenty seconds.
-_MANY_EVENTS = 1_000_000
+#: Events beyond which fewer orders are played: where nothing is compiled, eight of them take some twenty seconds.
+_MANY_EVENTS = 300_000
 _FEW_ORDERS = 3
 
 Ints = NDArray[np.int64]

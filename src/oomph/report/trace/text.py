@@ -19,6 +19,8 @@ from oomph.report.trace.wire import Largest
 
 #: Modules, operators and sentences that are listed without `everything`.
 _PARTS, _SENTENCES = 5, 5
+#: Columns that the numbers in front of a module take.
+_NUMBERS = 38
 #: Sections of a snapshot's report that a trace tells in its own way.
 _OWN = ("What was alive", "Free lists of the allocator", "Steps")
 
@@ -94,14 +96,15 @@ class TraceText(SnapshotText):
         most = None if self.everything else _PARTS
         count = len(device.activations) + len(device.temporaries) if most is None else most
         rows = words.phase_table(device)
+        room = max(20, self.width - _NUMBERS)
         title = f"What was alive on GPU {device.index} {moment_title(report.moment)}"
         alive = [
             *wrap(moment_words(report), self.width, "  "),
             "",
             *alive_lines(self.view, report, self.options, stacks=self.stacks or self.everything),
         ]
-        modules = words.part_rows(device.activations, count, "module", alive=True)
-        operators = words.part_rows(device.temporaries, count, "operator", alive=False)
+        modules = words.part_rows(device.activations, count, "module", alive=True, room=room)
+        operators = words.part_rows(device.temporaries, count, "operator", alive=False, room=room)
         return [
             ("Peaks", aligned(rows, self.width, "lrrlrl")),
             (title, alive if report.events else []),

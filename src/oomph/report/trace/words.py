@@ -149,8 +149,9 @@ def step_rows(device: DeviceTrace) -> Rows:
     return rows
 
 
-def part_rows(parts: Sequence[Part], most: int, noun: str, *, alive: bool) -> Rows:
-    """Heads and one row for each label: what it held at the moment, or (not `alive`) its largest block."""
+def part_rows(parts: Sequence[Part], most: int, noun: str, *, alive: bool, room: int | None = None) -> Rows:
+    """Heads and one row for each label: what it held at the moment, or (not `alive`) its largest block. Of labels with
+    more than `room` characters the end is shown, which tells modules apart."""
     shown = [part for part in parts if part.bytes or not alive]
     if not alive:
         shown.sort(key=lambda part: -part.largest_bytes)
@@ -159,6 +160,8 @@ def part_rows(parts: Sequence[Part], most: int, noun: str, *, alive: bool) -> Ro
     rows: Rows = [("then alive", "blocks", "largest ever", noun)]
     for part in shown[:most]:
         label = cut(flat(part.label), _LABEL) or "(no name)"
+        if room is not None and len(label) > room:
+            label = f"..{label[2 - room :]}"
         rows.append((format_bytes(part.bytes), f"{part.blocks:,}", format_bytes(part.largest_bytes), label))
     return rows
 
