@@ -46,6 +46,17 @@ def parameters(recorder: Recorder, tensors: Any) -> None:
             _mark(recorder, tensor, PARAMETERS, name)
 
 
+def inputs(recorder: Recorder, values: Any) -> None:
+    """What a module gets that no other module calls: its input lives as long as activations do, and for them."""
+    for value in values:
+        if hasattr(value, "untyped_storage"):
+            _mark(recorder, value, ACTIVATIONS, "input")
+        elif isinstance(value, dict):
+            inputs(recorder, value.values())
+        elif isinstance(value, (list, tuple)):
+            inputs(recorder, value)
+
+
 def gradients(recorder: Recorder, tensors: Any) -> None:
     """Parameters, of which the gradients are marked."""
     for tensor in tensors:

@@ -63,7 +63,9 @@ def _modules(recorder: Recorder) -> None:
         if depth == 0:
             if names.learn(module):
                 recorder.module_called(module)
-            if now[0] not in _SET:
+            recorder.module_gets(args, kwargs)
+            if (recorder.lingers and not recorder.inside) or now[0] not in _SET:
+                recorder.lingers = False
                 evaluates = not torch.is_grad_enabled() and (now[1] > 0 or not module.training)
                 now[0] = _EVAL if evaluates else _FORWARD
         before = recorder.label
@@ -94,13 +96,18 @@ def _autograd(recorder: Recorder, mode: Any) -> None:
             recorder.backward_begins()
         now[0] = _BACKWARD
         mode.in_backward += 1
+        recorder.inside += 1
         recorder.label = -1
         try:
             return original(*args, **kwargs)
         finally:
             mode.in_backward -= 1
-            now[0] = before
+            recorder.inside -= 1
             recorder.label = label
+            if recorder.inside:
+                now[0] = before
+            else:
+                recorder.lingers = True
 
     for module in (torch.autograd, torch.autograd.graph):
         if hasattr(module, "_engine_run_backward"):
@@ -120,12 +127,15 @@ def _optimizers(recorder: Recorder) -> None:
     def begin(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         recorder.step_begins(optimizer)
         before.append(now[0])
+        recorder.inside += 1
         now[0] = _OPTIMIZER
 
     def end(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         now[0] = before.pop() if before else _FORWARD
-        if now[0] != _BACKWARD:
-            now[0] = _FORWARD
+        recorder.inside = max(recorder.inside - 1, 0)
+        if not recorder.inside:
+            now[0] = _OPTIMIZER
+            recorder.lingers = True
         recorder.step_ends(optimizer)
         counts[optimizer] = counts.get(optimizer, 0) + 1
         recorder.step_done(counts[optimizer])

@@ -45,6 +45,8 @@ class Recorder:
         self.stacks = StackRecorder(hidden_files())
         self.suspensions = 0
         self.operators = 0
+        self.lingers = False
+        self.inside = 0
         self.label = -1
         self.labels: list[str] = []
         self.unruled: dict[str, list[int]] = {}
@@ -100,6 +102,11 @@ class Recorder:
         self, device: int, size: int, stream: int | None = None, pool: tuple[int, int] = (0, 0)
     ) -> Block:
         """`alloc` without a name, for what names its block itself."""
+        if self.lingers and not self.inside:
+            # What backward or a step leaves behind is freed in their phase; the next thing that needs memory is not
+            # theirs.
+            self.lingers = False
+            self.now[0] = PHASES.index(Phase.FORWARD)
         frames = self.frames()
         if stream is None:
             stream = self._streams.get(device, 0)
@@ -185,10 +192,13 @@ class Recorder:
         """What happens inside belongs to this phase."""
         before = self.now[0]
         self.now[0] = PHASES.index(phase)
+        self.inside += 1
         try:
             yield
         finally:
-            self.now[0] = before
+            self.inside -= 1
+            if self.inside or not self.lingers:
+                self.now[0] = before
 
     @property
     def steps_done(self) -> int:
@@ -197,6 +207,11 @@ class Recorder:
     def backward_begins(self) -> None:
         """Autograd's engine starts (the outermost call)."""
         categories.activations(self)
+
+    def module_gets(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What a module gets that no other module calls."""
+        categories.inputs(self, args)
+        categories.inputs(self, kwargs.values())
 
     def module_called(self, module: Any) -> None:
         """A module is called that no other module calls, for the first time."""

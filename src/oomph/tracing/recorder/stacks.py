@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType
 
-import oomph
-
 Frames = list[dict[str, object]]
 
 #: Frames of the tracer itself are no part of the traced program.
-_OWN = f"{Path(oomph.__file__).resolve().parent}/"
+_OWN = f"{Path(__file__).resolve().parents[2]}/"
 #: Deeper stacks are cut, as torch cuts them.
 _DEPTH = 100
 
