@@ -90,6 +90,7 @@ def test_a_failure_that_the_script_caught_is_none() -> None:
     assert found.snapshot.devices[0].failure is not None
     assert found.snapshot.devices[0].failure.caught
     assert found.snapshot.exit_code == 0
+    assert found.snapshot.devices[0].moment.kind == "peak allocated"
     device = found.shown
     assert device is not None
     assert not device.ran_out

@@ -28,7 +28,10 @@ def choose(analysis: Analysis, at: str | None) -> Moment:
         kind, position = _asked_for(analysis, at)
         return describe(analysis, kind, position)
     fatal = fatal_oom(timeline)
-    if fatal is not None:
+    traced = analysis.snapshot.traced
+    # A trace knows whether the script caught what failed.
+    caught = traced is not None and (traced.failed is None or not traced.failed.out_of_memory)
+    if fatal is not None and not caught:
         return describe(analysis, "oom", fatal)
     if len(timeline):
         return describe(analysis, "peak allocated", int(np.argmax(analysis.allocated_bytes)))
