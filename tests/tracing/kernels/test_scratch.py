@@ -72,6 +72,15 @@ def test_softmax_of_a_strided_input_copies_it_after_its_result():
     assert steps("contiguous_inputs", 3, what)[:2] == [("take", 800), ("out", 0)]
 
 
+def test_the_backward_of_resampling_reads_either_format_of_images():
+    backward, sizes = aten.upsample_nearest2d_backward.default, ([16, 16], [2, 3, 8, 8])
+    last = tensor(2, 3, 16, 16, strides=(768, 1, 48, 3))
+    assert taken("contiguous_inputs", call(backward, last, *sizes)) == []
+    assert taken(
+        "contiguous_inputs", call(backward, tensor(2, 3, 16, 16, strides=(3, 1, 96, 6)), *sizes)
+    ) == [6144]
+
+
 def _layer_norm(rows, columns, version=(2, 13)):
     rows_by_columns = tensor(rows, columns)
     mean = tensor(rows, 1)
@@ -97,6 +106,22 @@ def test_a_layer_norm_of_very_many_rows_sums_its_gradients_in_parts():
         taken("layer_norm_backward", _layer_norm(131_072, 4096)) == []
     )  # 128 blocks across keep 108 processors busy
     assert taken("layer_norm_backward", _layer_norm(131_072, 768, (2, 6))) == []
+
+
+def test_group_norm_has_factors_per_sample_and_channel():
+    # 4 samples of 8 channels in bfloat16: 32 factors of 4 bytes, twice; nothing without weight and bias.
+    image = tensor(4, 8, 6, 6, dtype=torch.bfloat16)
+    forward = aten.native_group_norm.default
+    assert taken("group_norm", call(forward, image, tensor(8), tensor(8), 4, 8, 36, 2, 1e-5)) == [128, 128]
+    assert taken("group_norm", call(forward, image, None, None, 4, 8, 36, 2, 1e-5)) == []
+    backward = aten.native_group_norm_backward.default
+    mean = tensor(4, 2)
+    tail = (mean, mean, tensor(8), 4, 8, 36, 2, [True, True, True])
+    # 2 groups: 8 numbers of 4 bytes per group.
+    assert taken("group_norm", call(backward, image, image, *tail)) == [128, 128, 32, 32, 128]
+    last = tensor(4, 8, 6, 6, dtype=torch.bfloat16, strides=(288, 1, 48, 8))
+    # Channels last: 36 pixels are 6 rows, with two sums each.
+    assert taken("group_norm", call(backward, last, last, *tail)) == [128, 128, 128 * 6 * 2, 32, 32, 128]
 
 
 def test_the_norms_of_a_list_have_a_part_per_65536_elements_of_the_longest():
@@ -195,6 +220,7 @@ def test_convolutions_bring_their_operands_into_one_format():
         # 512 bytes of counts per block of about a thousand elements were recorded: 16,384 for 32,555.
         ("topk", call(aten.topk.default, tensor(32_555), 5), 16_384 + 2 * 1279),
         ("unique", call(aten._unique2.default, tensor(1000, dtype=torch.int64)), 5 * 8000),
+        ("isin", call(aten.isin.Tensor_Tensor, tensor(1000), tensor(5)), 5000),
         ("randperm", call(aten.randperm.default, 1000), 4 * 8000),
         ("fft", call(aten._fft_r2c.default, tensor(1000), [0], 0, True), 4000),
         ("batch_norm", call(aten.native_batch_norm.default, tensor(2, 3, 4), None, None, None, None), 96),

@@ -27,11 +27,15 @@ CALLS: dict[str, tuple[Call, int]] = {
     "cumsum": (call(aten.cumsum.default, _INDEX, 0), 1),
     "topk": (call(aten.topk.default, tensor(100), 5), 2),
     "unique": (call(aten._unique2.default, _INDEX), 3),
+    "isin": (call(aten.isin.Tensor_Tensor, _INDEX, _INDEX), 1),
     "randperm": (call(aten.randperm.default, 100), 1),
     "cudnn_rnn": (call(aten._cudnn_rnn.default, tensor(4, 4, 4), [tensor(4)]), 5),
     "ctc_loss": (call(aten._ctc_loss.default, tensor(4, 4, 4), _INDEX), 2),
     "batch_norm": (call(aten.native_batch_norm.default, tensor(4, 4, 4)), 3),
-    "group_norm": (call(aten.native_group_norm.default, tensor(4, 4, 4)), 3),
+    "group_norm": (
+        call(aten.native_group_norm.default, tensor(4, 8, 4, 4), tensor(8), tensor(8), 4, 8, 16, 2, 1e-5),
+        3,
+    ),
     "linear_algebra": (call(aten.linalg_inv_ex.default, _MATRIX), 2),
     "fft": (call(aten._fft_c2c.default, _MATRIX), 1),
     "embedding_backward": (

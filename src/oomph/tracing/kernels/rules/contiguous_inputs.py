@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oomph.tracing.kernels.arguments import bytes_of, is_tensor
 from oomph.tracing.kernels.rule import Call, Effect, Output, Take
 
 # Positions of the inputs, and whether they are copied before the results are made.
+_EITHER_FORMAT = tuple(
+    f"aten.upsample_{kind}_backward"
+    for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d", "bicubic2d")
+)
 _INPUTS = {
     "aten._softmax": ((0,), False),
     "aten._log_softmax": ((0,), False),
@@ -14,31 +20,49 @@ _INPUTS = {
     "aten.native_layer_norm": ((0, 2, 3), True),
     "aten._fused_rms_norm": ((0, 2), True),
     "aten.nll_loss2d_forward": ((0, 1), False),
+    **dict.fromkeys(_EITHER_FORMAT, ((0,), False)),
 }
 
 
 class ContiguousInputs:
-    """Softmax copies after its result is there, layer norm before."""
+    """Softmax copies after its result is there, layer norm before; the backward of resampling where neither format of
+    images fits."""
 
     name = "contiguous_inputs"
     operators = tuple(_INPUTS)
     evidence = (
         "aten/src/ATen/native/cuda/SoftMax.cu (host_softmax, host_softmax_backward: contiguous()), "
-        "layer_norm_kernel.cu (layer_norm_cuda: expect_contiguous), NLLLoss2d.cu (nll_loss2d_forward_out_cuda_template)"
+        "layer_norm_kernel.cu (layer_norm_cuda: expect_contiguous), NLLLoss2d.cu "
+        "(nll_loss2d_forward_out_cuda_template), UpSample*.cu"
     )
 
     def effect(self, call: Call) -> Effect | None:
         """The copies, while the kernel runs."""
-        positions, before = _INPUTS[str(call.op).rsplit(".", 1)[0]]
+        packet = str(call.op).rsplit(".", 1)[0]
+        positions, before = _INPUTS[packet]
         inputs = [call.args[position] for position in positions if position < len(call.args)]
         copies = tuple(
             Take(f"input{number}", bytes_of(tensor))
             for number, tensor in enumerate(inputs)
-            if is_tensor(tensor) and not tensor.is_contiguous()
+            if is_tensor(tensor) and not _readable(tensor, packet in _EITHER_FORMAT)
         )
         if not copies:
             return None
         return Effect((*copies, Output()) if before else (Output(), *copies))
+
+
+def _readable(tensor: Any, either: bool) -> bool:
+    if tensor.is_contiguous():
+        return True
+    if not either or tensor.dim() < 4:
+        return False
+    order = (1, *reversed(range(2, tensor.dim())), 0)  # channels last, fastest first
+    expected = 1
+    for dim in order:
+        if int(tensor.shape[dim]) != 1 and int(tensor.stride()[dim]) != expected:
+            return False
+        expected *= int(tensor.shape[dim])
+    return True
 
 
 RULE = ContiguousInputs()

@@ -52,6 +52,12 @@ def _topk(call: Call) -> int:
     return numel(tensor.shape) + rows * (64 + 32 * int(call.args[1])) + 4096
 
 
+def _isin(call: Call) -> int:
+    """A boolean for every pair while there are few, else some arrays of both together."""
+    first, second = (numel(value.shape) if is_tensor(value) else 1 for value in call.args[:2])
+    return first * min(second, 128) + 80 * (first + second) + 4096
+
+
 def _permutation(call: Call) -> int:
     return 64 * int(call.args[0]) + 65_536
 
@@ -75,6 +81,12 @@ RULES = [
         ),
         "aten/src/ATen/native/cuda/Unique.cu, UniqueCub.cu (sort, positions, inverse, counts)",
         _indices,
+    ),
+    Doubt(
+        "isin",
+        ("aten.isin",),
+        "aten/src/ATen/native/TensorCompare.cpp (isin: every pair compared, or both sorted together)",
+        _isin,
     ),
     Doubt(
         "randperm",
@@ -114,12 +126,6 @@ RULES = [
         "aten/src/ATen/native/cudnn/BatchNorm.cpp (workspace and reserve), cuda/Normalization.cuh (staging buffers); "
         "none seen in a real snapshot of torch 2.5",
         _inputs(1),
-    ),
-    Doubt(
-        "group_norm",
-        ("aten.native_group_norm", "aten.native_group_norm_backward"),
-        "aten/src/ATen/native/cuda/group_norm_kernel.cu (sums per sample and channel in float32)",
-        lambda call: 6 * 4 * numel(call.args[0].shape[:2]),
     ),
     Doubt(
         "linear_algebra",
