@@ -205,3 +205,17 @@ def test_the_error_can_be_survived():
     )
     # 256 MiB for each element of the batch: 8 of them are 2 GiB, 16 would be 4.
     assert seen.printed == "8\n"
+
+
+def test_views_of_normal_tensors_in_inference_mode_are_normal_each_time():
+    seen = traced(
+        """
+        table = torch.randn(2, 64, 8, device="cuda")
+        with torch.inference_mode():
+            for _ in range(3):
+                one, two = table[:, :16, :].unbind(0)
+                print(one.is_inference(), (one * 2).is_inference())
+        """
+    )
+    # As real tensors do: torch.inference_mode's documentation, "views of normal tensors are normal tensors".
+    assert seen.printed == "False True\n" * 3

@@ -44,6 +44,34 @@ def handlers() -> dict[str, Handler]:
     }
 
 
+def indexing() -> frozenset[Any]:
+    """Operators that take indices of another device than what they index."""
+    import torch
+
+    aten = torch.ops.aten
+    packets = (aten.index, aten._unsafe_index, aten.index_put, aten.index_put_, aten._index_put_impl_)  # noqa: SLF001
+    return frozenset(getattr(packet, name) for packet in packets for name in packet.overloads())
+
+
+def with_indices_there(fakes: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of indexing with all indices on the device of what is indexed, where the kernel brings them
+    (IndexingUtils.h, make_info; cuda/Indexing.cu, computeLinearIndex). Fake kernels want them on one device."""
+    import torch
+
+    target = getattr(args[0], "fake_device", None)
+    if target is None or target.type != "cuda" or not any(_on_cpu(one) for one in args[1]):
+        return args
+    move = torch.ops.aten._to_copy.default  # noqa: SLF001 - the operator that the kernel's own copy is
+    moved = [
+        fakes.run(move, (type(one),), (one,), {"device": target}) if _on_cpu(one) else one for one in args[1]
+    ]
+    return (args[0], moved, *args[2:])
+
+
+def _on_cpu(index: Any) -> bool:
+    return index is not None and getattr(index, "fake_device", index.device).type == "cpu"
+
+
 def stand_in(tensor: Any) -> Any:
     """The number that stands for one that only a GPU knows."""
     import torch

@@ -132,6 +132,15 @@ class Fakes:
             return None
         if type(plan) is int:
             return args[plan]
+        torch = self._torch
+        source = plan[4]
+        if source >= 0 and torch.is_inference_mode_enabled() and not args[source].is_inference():
+            # A view of a normal tensor is a normal tensor, in inference mode too.
+            with torch.inference_mode(False):
+                return self._build(plan, args)
+        return self._build(plan, args)
+
+    def _build(self, plan: Any, args: tuple[Any, ...]) -> Any:
         dtype, shape, stride, device, source, offset, attributes = plan
         torch = self._torch
         guard = torch._C._DisableTorchDispatch()  # noqa: SLF001 - other modes have no part in this

@@ -37,6 +37,7 @@ def _mode_class() -> Any:
     is_pinned = torch.ops.aten.is_pinned.default
     get_mode = torch._C._get_dispatch_mode  # noqa: SLF001 - what FakeTensorMode itself asks
     fake_key = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001
+    indexing = dynamic.indexing()
 
     class RecorderMode(TorchDispatchMode):
         """Pushed for the whole trace. `fake_mode` is never on torch's stack of modes: real CPU work stays real."""
@@ -138,6 +139,8 @@ def _mode_class() -> Any:
 
         def fake(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             """What the fake kernel returns; nothing is recorded."""
+            if func in indexing:
+                args = dynamic.with_indices_there(self.fakes, args)
             return self.fakes.run(func, types, args, kwargs)
 
         def _detached(self, tensor: Any) -> None:
