@@ -25,7 +25,7 @@ from oomph.memory.replay import exact
 from oomph.memory.replay.orders import requests_of, reserved_orders
 from oomph.memory.timeline import Kind
 from oomph.tracing.child.launch import run
-from oomph.tracing.child.request import Limits, Outcome, Request
+from oomph.tracing.child.request import Ending, Limits, Outcome, Request
 from oomph.tracing.settings import TraceSettings, Version
 from oomph.tracing.target.parse import parse
 from tests.conformance.labels import FolderError
@@ -136,8 +136,13 @@ def _trial(
         if not outcome.traced:
             raise FolderError(f"The script could not be traced: {outcome.sentence or outcome.text}")
         trace = read(out)
-    traced = max(analyse(trace), key=lambda one: len(one.timeline))
+    devices = analyse(trace)
+    if not devices:
+        raise FolderError(f"The script allocated nothing on a GPU{_failed(outcome)}.")
+    traced = max(devices, key=lambda one: len(one.timeline))
     window = _window(trace, traced)
+    if window is None and outcome.ending is Ending.FAILED:
+        raise FolderError(f"The script recorded nothing to compare{_failed(outcome)}.")
     divergence = diverge(
         shown.timeline,
         traced.timeline,
@@ -146,6 +151,11 @@ def _trial(
     )
     part = (divergence.began_at, divergence.ends_at)
     return Trial(gpu_name, version, outcome, divergence, traced, part)
+
+
+def _failed(outcome: Outcome) -> str:
+    """How the script failed, as the end of a sentence; its traceback is on stderr."""
+    return f": it ended with {outcome.kind}" if outcome.ending is Ending.FAILED else ""
 
 
 def _window(trace: Snapshot, traced: Analysis) -> tuple[int, int] | None:
