@@ -196,7 +196,8 @@ def traced_with_analyses(
 
     with without_collector():
         content, report, analyses = _answered(path, at, device, None, what_if, select, ignore, lambda _: None)
-        return trace_report(report, content.traced, analyses, command), analyses
+        chosen = device is not None
+        return trace_report(report, content.traced, analyses, command, chosen=chosen), analyses
 
 
 def trace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -156,3 +157,38 @@ def test_a_real_snapshot_is_no_trace() -> None:
     analyses = analyse(snapshot)
     with pytest.raises(InputError, match="not one that oomph traced"):
         trace_report(report_of(snapshot, analyses=analyses), snapshot.traced, analyses)
+
+
+def test_of_several_gpus_the_one_that_does_not_fit_is_shown() -> None:
+    """The second is full, the first has more memory in use."""
+    first = training(Maker(capacity=4096 * MIB))
+    second = out_of_memory(Maker(capacity=250 * MIB))
+    devices = (first.trace().devices[0], replace(second.devices[0], index=1))
+    found = report(replace(second, devices=devices, capacity_bytes=4096 * MIB))
+    assert found.fits is False
+    assert found.shown is not None
+    assert (found.shown.index, found.shown.ran_out) == (1, True)
+    assert headline(found).startswith("It does not fit: a request of 100.00 MiB fails in forward")
+
+
+def test_of_several_gpus_that_fit_the_fullest_is_shown() -> None:
+    small = Maker(capacity=4096 * MIB)
+    small.alloc("w", 30 * MIB, Category.PARAMETERS, "w")
+    large = training(Maker(capacity=4096 * MIB)).trace()
+    devices = (small.trace().devices[0], replace(large.devices[0], index=1))
+    found = report(replace(large, devices=devices))
+    assert found.fits is True
+    assert found.shown is not None
+    assert found.shown.index == 1
+    assert headline(found).startswith("It fits: GPU 1 needs")
+
+
+def test_phases_that_nobody_knows() -> None:
+    maker = Maker()
+    maker.phase = Phase.UNKNOWN
+    maker.alloc("a", 3 * MIB, Category.UNKNOWN)
+    found = report(maker.trace())
+    device = found.shown
+    assert device is not None
+    assert list(device.prediction.phases) == [Phase.UNKNOWN]
+    assert "needs 20.00 MiB" in headline(found)

@@ -62,8 +62,18 @@ def report_of(
         settings=snapshot.conf_text or "",
         devices=tuple(reports),
         shown=shown,
-        notes=snapshot.notes,
+        notes=(*snapshot.notes, *_traced(snapshot)),
     )
+
+
+def _traced(snapshot: Snapshot) -> Iterator[str]:
+    """That no GPU wrote this file."""
+    traced = snapshot.traced
+    if traced is not None:
+        yield (
+            f"oomph traced this run, without a GPU: it speaks for PyTorch {traced.torch} on a GPU like the "
+            f"{traced.gpu} (docs/trace.md)."
+        )
 
 
 def _shown(analyses: Sequence[Analysis], device: int | None) -> int:
@@ -71,7 +81,11 @@ def _shown(analyses: Sequence[Analysis], device: int | None) -> int:
 
     def rank(number: int) -> tuple[bool, bool, int]:
         one = analyses[number]
-        return (one.index == device, fatal_oom(one.timeline) is not None, one.device.reserved_bytes)
+        held = one.device.reserved_bytes
+        if one.snapshot.traced is not None:
+            # A trace ends where the script does, which may give its memory back.
+            held = max(held, _peak(one.reserved_bytes))
+        return (one.index == device, fatal_oom(one.timeline) is not None, held)
 
     return max(range(len(analyses)), key=rank, default=0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +22,22 @@ MOST_PARTS = 50
 
 
 def trace_report(
-    snapshot: SnapshotReport, traced: Traced | None, analyses: Sequence[Analysis], command: str = ""
+    snapshot: SnapshotReport,
+    traced: Traced | None,
+    analyses: Sequence[Analysis],
+    command: str = "",
+    *,
+    chosen: bool = False,
 ) -> TraceReport:
     """What a traced run needs and whether it fits. `snapshot` is the report of its file, `traced` what the file says
-    beside the snapshot, `analyses` what the report was made from, `command` what was traced. Raises InputError for a
+    beside the snapshot, `analyses` what the report was made from, `command` what was traced. The device to look at
+    first is one that does not fit, else the fullest; with `chosen`, that of `snapshot`. Raises InputError for a
     snapshot that no trace wrote."""
     if traced is None:
         raise InputError(f"{snapshot.source} is a memory snapshot, but not one that oomph traced.")
+    devices = _devices(snapshot, analyses)
+    if devices and not chosen:
+        snapshot = replace(snapshot, shown=_shown(devices, snapshot.shown))
     failed = traced.failed
     largest = sorted(traced.unruled.items(), key=lambda one: (-one[1][1], one[0]))
     return TraceReport(
@@ -42,7 +52,7 @@ def trace_report(
         operators=traced.operators,
         seconds=traced.seconds,
         snapshot=snapshot,
-        devices=_devices(snapshot, analyses),
+        devices=devices,
         suppressed=traced.suppressed,
         unruled=tuple(Unruled(name, times, size) for name, (times, size) in largest),
         uncertain_bytes=traced.uncertain_bytes,
@@ -52,6 +62,17 @@ def trace_report(
         if failed is None
         else Ending(failed.kind, failed.text, failed.traceback, failed.out_of_memory),
     )
+
+
+def _shown(devices: Sequence[DeviceTrace], first: int) -> int:
+    """The place of the device to look at; `first` among equals."""
+
+    def rank(place: int) -> tuple[bool, bool, int, bool]:
+        device = devices[place]
+        predicted = device.prediction
+        return predicted.fits is False, device.surely_fails, predicted.peak.most_bytes, place == first
+
+    return max(range(len(devices)), key=rank)
 
 
 def _devices(snapshot: SnapshotReport, analyses: Sequence[Analysis]) -> tuple[DeviceTrace, ...]:

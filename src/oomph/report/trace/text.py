@@ -11,6 +11,7 @@ from oomph.report.options import ReportOptions
 from oomph.report.snapshot.tables import aligned
 from oomph.report.snapshot.text import HOLDERS, Section, SnapshotText, put_together
 from oomph.report.snapshot.text_alive import alive_lines
+from oomph.report.snapshot.text_more import device_lines
 from oomph.report.snapshot.words import moment_title, moment_words
 from oomph.report.text_advice import advice_sections
 from oomph.report.trace import words
@@ -77,6 +78,7 @@ class TraceText(SnapshotText):
         if self.report.advice is not None:
             sections += advice_sections(self.report.advice, self.width, self.style)
         sections += [
+            ("Other devices", device_lines(self.view, self.width)),
             ("What this rests on", self._rests_on(device)),
             ("", [self.style(line, "dim") for line in wrap(words.context(self.trace), self.width)]),
         ]
@@ -115,4 +117,5 @@ class TraceText(SnapshotText):
 
     def _rests_on(self, device: DeviceTrace | None) -> list[str]:
         told = words.rests_on(self.trace, device, None if self.everything else _SENTENCES)
+        told += self.view.device.notes if self.view.device is not None else ()
         return [line for sentence in told for line in wrap(sentence, self.width, "  - ")]
