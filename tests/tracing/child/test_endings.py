@@ -160,7 +160,7 @@ def test_an_ordinary_exception_is_not_taken_for_gpu_code(tmp_path):
         "import time\ntime.sleep(600)\n",
         "import threading\nthreading.Lock().acquire() or 1\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()\n",
         "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=False).start()\n",
-        "while True:\n    try:\n        pass\n    except Exception:\n        pass\n",
+        "while True:\n    try:\n        len(())\n    except Exception:\n        pass\n",
     ],
 )
 def test_a_script_that_does_not_end_is_stopped(source, tmp_path):

@@ -31,7 +31,8 @@ from pathlib import Path
 main(Path({request!r}))
 """
 _ROOT = str(Path(__file__).resolve().parents[3])
-#: Beyond its own limit of time the child has this long to write its files.
+#: Beyond its own limit of time the child has this long to write its files. A loop that never lets another thread run
+#: (Python 3.10 has such: `while True: try: pass ...`), in Python or in C, ends here.
 _GRACE_SECONDS = 120.0
 
 
