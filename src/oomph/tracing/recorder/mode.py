@@ -30,7 +30,7 @@ def _mode_class() -> Any:
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    plain = (FakeTensor, torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    plain = (FakeTensor, torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))
     prim_device = torch.ops.prim.device.default
     detach = torch.ops.aten.detach.default
     inference = torch.is_inference_mode_enabled
