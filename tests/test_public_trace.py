@@ -96,11 +96,12 @@ try:
     with oomph.trace() as t:
         raise KeyError("mine")
 except KeyError as error:
-    print(json.dumps([str(error), t.report.failed.kind, t.report.exit_code]))
+    failed = t.report.failed
+    print(json.dumps([str(error), failed.kind, t.report.exit_code, "oomph" in failed.traceback]))
 """,
         tmp_path,
     )
-    assert found == ["'mine'", "KeyError", 2]
+    assert found == ["'mine'", "KeyError", 2, False]
 
 
 def test_one_trace_at_a_time_and_each_once(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-import traceback
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -133,14 +132,17 @@ def _found(text: str) -> Any:
 
 
 def _failed(error: BaseException) -> Failed:
+    """How the block ended; the frames of the tracer are taken out of the exception's traceback."""
+    from oomph.tracing.child import tracebacks
     from oomph.tracing.model import Failed
 
+    tracebacks.strip(error)
     kind = type(error)
     inside = kind.__module__ in ("builtins", "__main__")
     return Failed(
         kind=kind.__qualname__ if inside else f"{kind.__module__}.{kind.__qualname__}",
         text=str(error),
-        traceback="".join(traceback.format_exception(error)),
+        traceback=tracebacks.text(error),
         out_of_memory=_is_out_of_memory(error),
     )
 
