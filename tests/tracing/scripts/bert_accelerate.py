@@ -22,9 +22,7 @@ parser.add_argument("--precision", default="no")
 parser.add_argument("--accumulation", type=int, default=2)
 args = parser.parse_args()
 
-accelerator = Accelerator(
-    mixed_precision=args.precision, gradient_accumulation_steps=args.accumulation
-)
+accelerator = Accelerator(mixed_precision=args.precision, gradient_accumulation_steps=args.accumulation)
 tokenizer = AutoTokenizer.from_pretrained(args.model or "bert-base-uncased")
 if args.model:
     model = AutoModelForSequenceClassification.from_pretrained(args.model, num_labels=2)
@@ -51,7 +49,9 @@ data = data.rename_column("label", "labels")
 data.set_format("torch")
 collate = DataCollatorWithPadding(tokenizer)
 training = torch.utils.data.DataLoader(data["train"], batch_size=args.batch, shuffle=True, collate_fn=collate)
-validation = torch.utils.data.DataLoader(data["validation"].select(range(8)), batch_size=args.batch, collate_fn=collate)
+validation = torch.utils.data.DataLoader(
+    data["validation"].select(range(8)), batch_size=args.batch, collate_fn=collate
+)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 schedule = get_scheduler("linear", optimizer, num_warmup_steps=2, num_training_steps=4)
 model, optimizer, training, validation, schedule = accelerator.prepare(

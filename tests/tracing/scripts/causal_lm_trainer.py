@@ -1,3 +1,4 @@
+# ruff: noqa: T201
 """Fine-tunes a causal language model with transformers' Trainer."""
 
 import argparse

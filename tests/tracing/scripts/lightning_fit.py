@@ -1,3 +1,4 @@
+# ruff: noqa: T201, N812
 """Trains a small network with Lightning: precision, validation, accumulation and clipping."""
 
 import argparse

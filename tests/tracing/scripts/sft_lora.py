@@ -1,3 +1,4 @@
+# ruff: noqa: T201
 """Fine-tunes a language model with TRL's SFTTrainer and LoRA, or QLoRA."""
 
 import argparse

@@ -1,3 +1,4 @@
+# ruff: noqa: T201
 """Fine-tunes T5 to summarise with Seq2SeqTrainer, and evaluates by generating."""
 
 import argparse
@@ -31,7 +32,9 @@ data = load_dataset("billsum", split="train").train_test_split(test_size=0.1)
 
 
 def tokenize(rows):
-    inputs = tokenizer(["summarize: " + text for text in rows["text"]], max_length=args.length, truncation=True)
+    inputs = tokenizer(
+        ["summarize: " + text for text in rows["text"]], max_length=args.length, truncation=True
+    )
     inputs["labels"] = tokenizer(text_target=rows["summary"], max_length=16, truncation=True)["input_ids"]
     return inputs
 

@@ -1,3 +1,4 @@
+# ruff: noqa: T201
 """A training step of a diffusion model's UNet with an exponential moving average of its weights."""
 
 import argparse
@@ -48,10 +49,15 @@ for batch in loader:
         latents = autoencoder.encode(batch.to(autoencoder.dtype)).latent_dist.sample()
         latents = latents * autoencoder.config.scaling_factor
         noise = torch.randn_like(latents)
-        steps = torch.randint(0, schedule.config.num_train_timesteps, (latents.shape[0],), device=latents.device)
+        steps = torch.randint(
+            0, schedule.config.num_train_timesteps, (latents.shape[0],), device=latents.device
+        )
         noisy = schedule.add_noise(latents, noise, steps.long())
         text = torch.randn(
-            latents.shape[0], 77, accelerator.unwrap_model(unet).config.cross_attention_dim, device=latents.device
+            latents.shape[0],
+            77,
+            accelerator.unwrap_model(unet).config.cross_attention_dim,
+            device=latents.device,
         )
         prediction = unet(noisy, steps, text, return_dict=False)[0]
         loss = torch.nn.functional.mse_loss(prediction.float(), noise.float(), reduction="mean")

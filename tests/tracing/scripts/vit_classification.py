@@ -1,3 +1,4 @@
+# ruff: noqa: T201
 """Trains a Vision Transformer on images with transformers' Trainer."""
 
 import argparse

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
 
 _MODULES = (
+    "compiled",
     "addresses",
     "hub",
     "weights",
@@ -21,9 +22,9 @@ _MODULES = (
     "data",
     "trainer",
     "bnb",
+    "accelerate",
     "generation",
     "amp",
-    "compiled",
     "refusals",
 )
 

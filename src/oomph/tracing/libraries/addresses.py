@@ -26,7 +26,9 @@ def install(recorder: Recorder) -> None:
             return original(tensor)
         if not tensor.numel():
             return 0
-        return of_storage(tensor.untyped_storage()) + int(tensor.storage_offset()) * int(tensor.element_size())
+        return of_storage(tensor.untyped_storage()) + int(tensor.storage_offset()) * int(
+            tensor.element_size()
+        )
 
     def storage_ptr(original: Callable[..., int], storage: Any) -> int:
         if storage.device.type != "meta":

@@ -37,7 +37,7 @@ def install(recorder: Recorder) -> None:
 
         patches.set(module, "lib", _Nothing())
         if not hasattr(torch._C, _STREAM):  # noqa: SLF001 - bitsandbytes asks for it by this name
-            patches.set(torch._C, _STREAM, lambda _device: 0)
+            patches.set(torch._C, _STREAM, lambda _device: 0)  # noqa: SLF001
 
     def functional(module: ModuleType) -> None:
         patches.set(module, "lib", _Nothing())
@@ -117,7 +117,7 @@ def _kernels(recorder: Recorder) -> None:
 
     if importlib.util.find_spec("bitsandbytes._ops") is None:
         return  # Releases before 0.46 call the native library from `functional`.
-    ops = importlib.import_module("bitsandbytes._ops")
+    ops: Any = importlib.import_module("bitsandbytes._ops")
     before = ops.register_kernel
     ops.register_kernel = register
     try:
@@ -141,7 +141,8 @@ def _copy(name: str) -> None:
         return
     package = name.rpartition(".")[0]
     spec = importlib.util.spec_from_file_location(f"{package}._oomph_ops", found.origin)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
@@ -151,7 +152,9 @@ def _without_gradients(recorder: Recorder, name: str, kernel: Callable[..., Any]
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if name == "int8_vectorwise_quant" and (kwargs.get("threshold") or args[1:2] > (0.0,)):
-            recorder.assume("LLM.int8() finds no outlier columns: each would be computed in 16 bits beside the rest")
+            recorder.assume(
+                "LLM.int8() finds no outlier columns: each would be computed in 16 bits beside the rest"
+            )
         with torch.no_grad():
             return kernel(*args, **kwargs)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
+
+from oomph.tracing.libraries import during
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
@@ -37,9 +38,8 @@ def install(recorder: Recorder) -> None:
 def _noted(recorder: Recorder, function: Any) -> Any:
     """The function, which says so when it runs: libraries decorate ones that nobody calls."""
 
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(original: Any, *args: Any, **kwargs: Any) -> Any:
         recorder.note(NOTE)
-        return function(*args, **kwargs)
+        return original(*args, **kwargs)
 
-    return run
+    return during.function(recorder, function, run)

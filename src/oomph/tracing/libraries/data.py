@@ -6,8 +6,8 @@ long as the script lets it be: an upper bound, and said so. A data set whose col
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from oomph.errors import InputError
+from oomph.tracing.libraries import during
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
@@ -22,10 +23,22 @@ if TYPE_CHECKING:
 _FILE = Path(__file__).parent / "configs" / "datasets.json"
 #: Builders that read local files.
 _LOCAL = frozenset(
-    {"json", "csv", "parquet", "text", "arrow", "imagefolder", "audiofolder", "webdataset", "pandas", "sql", "xml"}
+    {
+        "json",
+        "csv",
+        "parquet",
+        "text",
+        "arrow",
+        "imagefolder",
+        "audiofolder",
+        "webdataset",
+        "pandas",
+        "sql",
+        "xml",
+    }
 )
 #: Rows of each split of a stand-in, and characters of each text: 8192 tokens of four characters.
-ROWS = 256
+ROWS = 128
 CHARACTERS = 8192 * 4
 #: Characters of a sentence: tokenizers take pairs of long texts apart in very many ways.
 SENTENCE = 128 * 4
@@ -53,7 +66,7 @@ def install(recorder: Recorder) -> None:
         return _load(recorder, original, path, *args, **kwargs)
 
     def hook(module: ModuleType) -> None:
-        recorder.patches.wrap(module, "load_dataset", load)
+        during.wrap(recorder, module, "load_dataset", load)
 
     for name in ("datasets.load", "datasets"):
         recorder.patches.when_imported(name, hook)
@@ -62,12 +75,11 @@ def install(recorder: Recorder) -> None:
 
 def _load(recorder: Recorder, original: Callable[..., Any], path: Any, *args: Any, **kwargs: Any) -> Any:
     name = str(path)
-    if name in _LOCAL or os.path.exists(name) or kwargs.get("data_files"):
+    if name in _LOCAL or Path(name).exists() or kwargs.get("data_files"):
         return original(path, *args, **kwargs)
-    try:
+    # Each release fails in its own way where the network is off.
+    with contextlib.suppress(Exception):
         return original(path, *args, **kwargs)
-    except Exception:  # noqa: BLE001 - each release fails in its own way where the network is off
-        pass
     config = kwargs.get("name", args[0] if args else None)
     columns = find(name, config)
     if columns is None:
@@ -174,5 +186,5 @@ def _selects(recorder: Recorder, module: ModuleType) -> None:
             setattr(shuffled, _STANDIN, True)
         return shuffled
 
-    recorder.patches.wrap(module.Dataset, "select", select)
-    recorder.patches.wrap(module.Dataset, "shuffle", shuffle)
+    during.wrap(recorder, module.Dataset, "select", select)
+    during.wrap(recorder, module.Dataset, "shuffle", shuffle)

@@ -11,11 +11,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from oomph.phases import Phase
+from oomph.tracing.libraries import during
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
 
-ASSUMED = "generated sequences run to their longest length: which tokens come, and so which end early, is not known"
+ASSUMED = (
+    "generated sequences run to their longest length: which tokens come, and so which end early, is not known"
+)
 #: Criteria that look at the tokens.
 _BY_TOKENS = ("EosTokenCriteria", "StopStringCriteria", "ConfidenceCriteria")
 
@@ -26,11 +29,11 @@ def install(recorder: Recorder) -> None:
     def criteria(module: ModuleType) -> None:
         for name in _BY_TOKENS:
             if hasattr(module, name):
-                recorder.patches.wrap(getattr(module, name), "__call__", _never(recorder))
+                during.wrap(recorder, getattr(module, name), "__call__", _never(recorder))
 
     def utils(module: ModuleType) -> None:
         mixin = module.GenerationMixin
-        recorder.patches.wrap(mixin, "generate", _in_phase(recorder))
+        during.wrap(recorder, mixin, "generate", _in_phase(recorder))
         if hasattr(mixin, "_beam_search_has_unfinished_sequences"):
             function = mixin._beam_search_has_unfinished_sequences  # noqa: SLF001
             recorder.patches.set(mixin, function.__name__, staticmethod(_unfinished(recorder, function)))

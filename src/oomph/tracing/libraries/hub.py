@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from oomph.errors import InputError
-from oomph.tracing.libraries import known
+from oomph.tracing.libraries import during, known
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
@@ -28,8 +28,9 @@ _QUIET = (
 )
 
 
-class ModelNotHereError(InputError):
-    """A model of which neither the configuration nor anything else is on this machine."""
+class ModelNotHereError(InputError, OSError):
+    """A model of which neither the configuration nor anything else is on this machine. Also an OSError: that is what
+    transformers raises itself, and lets through."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -46,7 +47,7 @@ def install(recorder: Recorder) -> None:
 
     def hook(module: ModuleType) -> None:
         if hasattr(module, "cached_files"):
-            recorder.patches.wrap(module, "cached_files", shipped.cached_files)
+            during.wrap(recorder, module, "cached_files", shipped.cached_files)
 
     recorder.patches.when_imported("transformers.utils.hub", hook)
 
@@ -85,7 +86,7 @@ def set_environment(recorder: Recorder, name: str, value: str) -> None:
 
 def is_local(name: object) -> bool:
     """Whether the name is a folder or a file of this machine."""
-    return os.path.exists(str(name))
+    return Path(str(name)).exists()
 
 
 class _Shipped:
@@ -96,7 +97,12 @@ class _Shipped:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def cached_files(
-        self, original: Callable[..., Any], path_or_repo_id: Any, filenames: list[str], *args: Any, **kwargs: Any
+        self,
+        original: Callable[..., Any],
+        path_or_repo_id: Any,
+        filenames: list[str],
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         """In place of transformers' `cached_files`."""
         name = str(path_or_repo_id)
@@ -110,10 +116,10 @@ class _Shipped:
         if found:
             return found
         model = known.find(name)
-        here = [path for file in filenames for path in [self._file(model, os.path.basename(file))] if path]
+        here = [path for file in filenames for path in [self._file(model, Path(file).name)] if path]
         if here:
             return here
-        if model is None and any(os.path.basename(file) == "config.json" for file in filenames):
+        if model is None and any(Path(file).name == "config.json" for file in filenames):
             raise ModelNotHereError(name)
         if kwargs.get("_raise_exceptions_for_missing_entries", True):
             raise OSError(f"{name} has no file {filenames[0]} on this machine, and a trace asks no network.")

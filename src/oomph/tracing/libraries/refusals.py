@@ -6,7 +6,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
 from oomph.errors import UsageError
@@ -23,7 +23,8 @@ REFUSED = {
     "deepspeed": "its engine flattens parameters and gradients into buffers of its own, which needs a GPU; "
     "`oomph plan` predicts ZeRO stages 1 to 3 from the configuration",
     "flash_attn": _KERNELS + ' (attn_implementation="sdpa" uses the same flash kernel through PyTorch)',
-    "flash_attn_interface": _KERNELS + ' (attn_implementation="sdpa" uses the same kind of kernel through PyTorch)',
+    "flash_attn_interface": _KERNELS
+    + ' (attn_implementation="sdpa" uses the same kind of kernel through PyTorch)',
     "xformers": _KERNELS,
     "liger_kernel": _KERNELS,
     "unsloth": _KERNELS + " (the same model trains with transformers, peft and trl)",
@@ -54,14 +55,16 @@ _OPTIONAL_IMPORTERS = (
     "huggingface_hub",
     "safetensors",
     "tokenizers",
-    "importlib",
     "numpy",
     "pandas",
     "scipy",
     "sklearn",
     "pyarrow",
-    "oomph",
 )
+
+
+#: Frames between an import statement and the finder.
+_MACHINERY = frozenset({"importlib", "_frozen_importlib", "_frozen_importlib_external", "oomph"})
 
 
 class NotTraceableError(UsageError):
@@ -91,12 +94,10 @@ class _Refuser(importlib.abc.MetaPathFinder):
 
 def _from_library() -> bool:
     """Whether a library that can do without asks, and not the script."""
-    frame = sys._getframe(2)  # noqa: SLF001 - who imports is only in the stack
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - who imports is only in the stack
     while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        if name.partition(".")[0] not in ("importlib", "oomph", "_frozen_importlib", "_frozen_importlib_external"):
-            return name.partition(".")[0] in _OPTIONAL_IMPORTERS
-        if frame.f_back is None:
-            return False
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _MACHINERY:
+            return package in _OPTIONAL_IMPORTERS
         frame = frame.f_back
     return False

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from oomph.tracing.libraries import during
 from oomph.tracing.libraries.fakes import host_tensor
 from oomph.tracing.libraries.weights import header
 
@@ -18,12 +20,11 @@ READ_BYTES = 64 << 20
 
 def install(recorder: Recorder) -> None:
     """`safetensors.torch.load_file` of a large file reads its header alone."""
-    import os
 
     def load_file(original: Callable[..., Any], filename: Any, device: Any = "cpu", **kwargs: Any) -> Any:
         import torch
 
-        if os.path.getsize(filename) <= READ_BYTES:
+        if Path(filename).stat().st_size <= READ_BYTES:
             return original(filename, device, **kwargs)
         recorder.assume("large safetensors files are not read: their headers give names, shapes and dtypes")
         tensors = {
@@ -35,6 +36,6 @@ def install(recorder: Recorder) -> None:
         return {key: tensor.to(device) for key, tensor in tensors.items()}
 
     def hook(module: ModuleType) -> None:
-        recorder.patches.wrap(module, "load_file", load_file)
+        during.wrap(recorder, module, "load_file", load_file)
 
     recorder.patches.when_imported("safetensors.torch", hook)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from oomph.tracing.libraries import during
+
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
 
@@ -20,11 +22,7 @@ def install(recorder: Recorder) -> None:
     def hook(module: ModuleType) -> None:
         for name in ("is_fake_tensor", "_is_fake_tensor"):
             if hasattr(module, name):
-                recorder.patches.set(module, name, _no)
+                during.wrap(recorder, module, name, lambda _original, _tensor: False)
 
     for name in ("transformers.utils.import_utils", "transformers.masking_utils"):
         recorder.patches.when_imported(name, hook)
-
-
-def _no(_tensor: object) -> bool:
-    return False

@@ -7,13 +7,14 @@ same ordinary id: which ids there are does not matter to memory, how many there 
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from oomph.tracing.libraries import known
+from oomph.tracing.libraries import during, known
 from oomph.tracing.libraries.hub import ModelNotHereError, is_local
 from oomph.tracing.libraries.known import TokenizerFacts
 
@@ -50,11 +51,8 @@ def install(recorder: Recorder) -> None:
         if owner is None:
             return
         inner = vars(owner)["from_pretrained"].__func__
-
-        def from_pretrained(cls: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-            return _load(recorder, inner, cls, path, *args, **kwargs)
-
-        recorder.patches.set(owner, "from_pretrained", classmethod(from_pretrained))
+        around = during.function(recorder, inner, functools.partial(_load, recorder))
+        recorder.patches.set(owner, "from_pretrained", classmethod(around))
 
     recorder.patches.when_imported(
         "transformers.models.auto.tokenization_auto", lambda module: wrap(module, "AutoTokenizer")
@@ -86,9 +84,10 @@ def _load(
 
 def _is_here(name: str) -> bool:
     """Whether a tokenizer's files are in the local folder, or in the local cache."""
-    if os.path.isdir(name):
-        return any(os.path.isfile(os.path.join(name, file)) for file in _FILES)
-    if os.path.isfile(name):
+    place = Path(name)
+    if place.is_dir():
+        return any((place / file).is_file() for file in _FILES)
+    if place.is_file():
         return True
     from transformers.utils.hub import cached_file
 
@@ -105,15 +104,14 @@ def _facts(name: str) -> tuple[TokenizerFacts | None, int | None]:
     model = known.find(name)
     if model is not None:
         return model.tokenizer, longest_input(model.config)
-    path = os.path.join(name, "config.json")
-    if not os.path.isfile(path):
+    path = Path(name) / "config.json"
+    if not path.is_file():
         return None, None
-    with open(path, encoding="utf-8") as file:
-        config = json.load(file)
+    config = json.loads(path.read_text(encoding="utf-8"))
     size = config.get("vocab_size")
     if not isinstance(size, int):
         return None, None
-    ids = {key: _one(config.get(f"{key}_token_id")) for key in ("bos", "eos", "pad")}
+    ids: dict[str, Any] = {key: _one(config.get(f"{key}_token_id")) for key in ("bos", "eos", "pad")}
     texts = {"bos": "<s>", "eos": "</s>", "pad": "<pad>"}
     tokens = {texts[key]: number for key, number in ids.items() if number is not None}
     return TokenizerFacts(length=size, tokens=tokens, **ids), longest_input(config)
@@ -139,7 +137,9 @@ def build(facts: TokenizerFacts, longest: int | None, name: str, **kwargs: Any) 
     """A tokenizer of transformers with these facts. `kwargs` are those of `from_pretrained`."""
     from transformers import PreTrainedTokenizerFast
 
-    texts = {key: facts.text_of(getattr(facts, key)) for key in ("bos", "eos", "pad", "unk", "cls", "sep", "mask")}
+    texts = {
+        key: facts.text_of(getattr(facts, key)) for key in ("bos", "eos", "pad", "unk", "cls", "sep", "mask")
+    }
     given = {f"{key}_token": text for key, text in texts.items() if text is not None}
     for key in ("padding_side", "truncation_side", "model_max_length", *(f"{key}_token" for key in texts)):
         if kwargs.get(key) is not None:
@@ -147,7 +147,10 @@ def build(facts: TokenizerFacts, longest: int | None, name: str, **kwargs: Any) 
     if longest is not None:
         given.setdefault("model_max_length", longest)  # type: ignore[arg-type]
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_backend(facts, texts), clean_up_tokenization_spaces=False, name_or_path=name, **given
+        tokenizer_object=_backend(facts, texts),
+        clean_up_tokenization_spaces=False,
+        name_or_path=name,
+        **given,
     )
     if "[CLS]" in facts.tokens and "distil" not in name:
         tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
@@ -168,9 +171,11 @@ def _backend(facts: TokenizerFacts, texts: dict[str, str | None]) -> Any:
     vocabulary = {f"token{number}": number for number in range(facts.length) if number not in taken}
     vocabulary.update(special)
     # Any ordinary token will do for the pieces; it must not be a special one, which collators leave out.
-    piece = next(text for text, number in vocabulary.items() if number >= facts.length // 2 and number not in taken)
+    piece = next(
+        text for text, number in vocabulary.items() if number >= facts.length // 2 and number not in taken
+    )
     backend = Tokenizer(models.WordLevel(vocab=vocabulary, unk_token=piece))
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]{1,%d}" % PIECE), "isolated")
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(rf"[\s\S]{{1,{PIECE}}}"), "isolated")
     backend.decoder = decoders.Fuse()
     backend.add_special_tokens(sorted(special))
     around = _around(facts)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from oomph.tracing.libraries import during
+
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
 
@@ -23,8 +25,8 @@ def install(recorder: Recorder) -> None:
     """`Trainer.train` stops after the wanted steps; `Trainer.evaluate` after a few batches."""
 
     def hook(module: ModuleType) -> None:
-        recorder.patches.wrap(module.Trainer, "train", _Training(recorder).train)
-        recorder.patches.wrap(module.Trainer, "get_eval_dataloader", _Evaluation(recorder).loader)
+        during.wrap(recorder, module.Trainer, "train", _Training(recorder).train)
+        during.wrap(recorder, module.Trainer, "get_eval_dataloader", _Evaluation(recorder).loader)
 
     recorder.patches.when_imported("transformers.trainer", hook)
 
@@ -76,7 +78,9 @@ class _Evaluation:
         whole = -(-len(data) // size)
         text = f"an evaluation ran {batches} of its {whole} batches"
         if keeps:
-            text += "; it keeps each batch's outputs for compute_metrics, so the whole one holds more at its end"
+            text += (
+                "; it keeps each batch's outputs for compute_metrics, so the whole one holds more at its end"
+            )
         self._recorder.note(text)
         return original(trainer, _first(data, batches * size), *args)
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from oomph.errors import InputError
+from oomph.tracing.libraries import during
 from oomph.tracing.libraries.fakes import host_tensor
 from oomph.tracing.libraries.hub import set_environment
 
@@ -46,11 +48,11 @@ def install(recorder: Recorder) -> None:
     def hook(module: ModuleType) -> None:
         patches = recorder.patches
         if hasattr(module, "_get_resolved_checkpoint_files"):
-            patches.wrap(module, "_get_resolved_checkpoint_files", loader.resolve)
+            during.wrap(recorder, module, "_get_resolved_checkpoint_files", loader.resolve)
         if hasattr(module, "load_state_dict"):
-            patches.wrap(module, "load_state_dict", loader.load_state_dict)
+            during.wrap(recorder, module, "load_state_dict", loader.load_state_dict)
         if hasattr(module, "_tied_params_are_equal"):
-            patches.wrap(module, "_tied_params_are_equal", loader.equal)
+            during.wrap(recorder, module, "_tied_params_are_equal", loader.equal)
         model = module.PreTrainedModel
         raw = vars(model)["_load_pretrained_model"]
         inner = raw.__func__
@@ -59,6 +61,8 @@ def install(recorder: Recorder) -> None:
             return loader.load(inner, isinstance(raw, classmethod), *args, **kwargs)
 
         patches.set(model, "_load_pretrained_model", type(raw)(load))
+        if hasattr(module, "accelerate_disk_offload"):
+            during.wrap(recorder, module, "accelerate_disk_offload", loader.offload)
 
     recorder.patches.when_imported("transformers.modeling_utils", hook)
 
@@ -98,6 +102,16 @@ class _Loader:
             return original(file, *args, **kwargs)
         return {"weight": torch.empty(0, dtype=torch.float32, device="meta")}
 
+    def offload(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Weights on the disk are read again at every use; a stand-in has no file."""
+        if STANDIN in (kwargs.get("checkpoint_files") or (args[2] if len(args) > 2 else ())):
+            raise InputError(
+                "device_map leaves parts of the model on the disk, which a trace cannot read without its weights: the "
+                "model does not fit on the card and in max_memory's share of the host (quantise it, or take more or "
+                "larger GPUs)"
+            )
+        return original(*args, **kwargs)
+
     def equal(self, original: Callable[..., Any], one: Any, other: Any, *args: Any) -> Any:
         """Whether two weights that could be tied are: stand-ins hold nothing, so the checkpoint's kind decides."""
         if id(one) in self._both or id(other) in self._both:
@@ -132,7 +146,9 @@ class _Loader:
         for file in files:
             for key, (shape, dtype) in header(file).items():
                 tensors[key] = host_tensor(self._recorder, shape, getattr(torch, dtype))
-        self._recorder.assume("weights are not read: names, shapes and dtypes come from the safetensors headers")
+        self._recorder.assume(
+            "weights are not read: names, shapes and dtypes come from the safetensors headers"
+        )
         return tensors
 
     def _imagined(self, model: Any) -> dict[str, Any]:
