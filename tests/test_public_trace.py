@@ -1,4 +1,4 @@
-"""`oomph.trace()` in this process. Each test has a process of its own: PyTorch stays as it is in that of the tests."""
+"""`oomph.trace()` in one process, which is not that of the tests: PyTorch stays as it is here."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ import oomph
 from oomph.errors import UsageError
 from oomph.units import MIB
 
-_BEGIN = """
-import json
+_JOB = """
 import torch
-import oomph
 
 def train(size=1024, steps=2):
     model = torch.nn.Linear(size, size, bias=False).cuda()
@@ -27,30 +25,80 @@ def train(size=1024, steps=2):
         optimizer.step()
         optimizer.zero_grad()
 """
+_PROGRAM = """
+import json
+import torch
+import oomph
+from job import train
 
+told = {}
 
-def told(code: str, folder: Path) -> Any:
-    """What a program prints as JSON."""
-    (folder / "job.py").write_text(_BEGIN, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", _BEGIN + code], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_a_block(tmp_path: Path) -> None:
-    found = told(
-        """
 with oomph.trace(gpu="a100-40gb") as t:
     train()
 t.save("trace.pickle")
 peaks = {str(phase): peak.allocated_bytes for phase, peak in t.prediction.phases.items()}
-print(json.dumps([t.prediction.fits, peaks, t.trace.steps_done, torch.ones(2).tolist()]))
-""",
-        tmp_path,
+told["block"] = [t.prediction.fits, peaks, t.trace.steps_done, torch.ones(2).tolist()]
+
+t = oomph.trace("job:train", capacity="1GiB", steps=1, keywords={"size": 512, "steps": 9})
+told["function"] = [t.trace.steps_done, t.report.command, t.prediction.fits]
+
+reached = False
+with oomph.trace(capacity=10 * 2**20) as t:
+    train()
+    reached = True
+told["full"] = [reached, t.prediction.fits, str(t.prediction.fails_in), t.report.failed.kind]
+
+try:
+    with oomph.trace() as t:
+        raise KeyError("mine")
+except KeyError as error:
+    failed = t.report.failed
+    told["own"] = [str(error), failed.kind, t.report.exit_code, "oomph" in failed.traceback]
+
+with oomph.trace() as t:
+    pass
+told["nothing"] = [t.prediction.peak.reserved_bytes, t.prediction.fits]
+
+sentences = told["sentences"] = []
+t = oomph.trace()
+try:
+    t.report
+except oomph.OomphError as error:
+    sentences.append(str(error))
+with t:
+    try:
+        with oomph.trace():
+            pass
+    except oomph.OomphError as error:
+        sentences.append(str(error))
+for again in (lambda: t.__enter__(), lambda: oomph.trace("job:nothing"), lambda: oomph.trace("job")):
+    try:
+        again()
+    except oomph.OomphError as error:
+        sentences.append(str(error))
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("trace")
+
+
+@pytest.fixture(scope="module")
+def told(folder: Path) -> dict[str, Any]:
+    """What the program found."""
+    (folder / "job.py").write_text(_JOB, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], cwd=folder, capture_output=True, text=True, check=False
     )
-    fits, peaks, steps, after = found
+    assert done.returncode == 0, done.stderr
+    loaded: dict[str, Any] = json.loads(done.stdout)
+    return loaded
+
+
+def test_a_block(told: dict[str, Any]) -> None:
+    fits, peaks, steps, after = told["block"]
     assert fits is True
     # A weight of 1024 * 1024 floats, and a batch of 8 * 1024.
     assert peaks["load"] == 4 * MIB + 8 * 1024 * 4
@@ -58,80 +106,41 @@ print(json.dumps([t.prediction.fits, peaks, t.trace.steps_done, torch.ones(2).to
     assert peaks["optimizer"] >= 12 * MIB
     assert steps == 2
     assert after == [1.0, 1.0]
-    report = oomph.snapshot(tmp_path / "trace.pickle")
+
+
+@pytest.mark.usefixtures("told")
+def test_what_was_saved_is_a_snapshot(folder: Path) -> None:
+    report = oomph.snapshot(folder / "trace.pickle")
     assert report.devices[0].steps is not None
     assert report.devices[0].steps.count == 2
+    assert "without a GPU" in report.notes[0]
 
 
-def test_a_function_by_its_name(tmp_path: Path) -> None:
-    found = told(
-        """
-t = oomph.trace("job:train", capacity="1GiB", steps=1, keywords={"size": 512, "steps": 9})
-print(json.dumps([t.trace.steps_done, t.report.command, t.prediction.fits]))
-""",
-        tmp_path,
-    )
-    assert found == [1, "job:train", True]
+def test_a_function_by_its_name(told: dict[str, Any]) -> None:
+    assert told["function"] == [1, "job:train", True]
 
 
-def test_a_full_gpu_ends_the_block(tmp_path: Path) -> None:
-    found = told(
-        """
-reached = False
-with oomph.trace(capacity=10 * 2**20) as t:
-    train()
-    reached = True
-print(json.dumps([reached, t.prediction.fits, str(t.prediction.fails_in), t.report.failed.kind]))
-""",
-        tmp_path,
-    )
-    assert found[:2] == [False, False]
-    assert found[3].endswith("OutOfMemoryError")
+def test_a_full_gpu_ends_the_block(told: dict[str, Any]) -> None:
+    reached, fits, _, kind = told["full"]
+    assert (reached, fits) == (False, False)
+    assert kind.endswith("OutOfMemoryError")
 
 
-def test_an_exception_of_the_blocks_own_goes_on(tmp_path: Path) -> None:
-    found = told(
-        """
-try:
-    with oomph.trace() as t:
-        raise KeyError("mine")
-except KeyError as error:
-    failed = t.report.failed
-    print(json.dumps([str(error), failed.kind, t.report.exit_code, "oomph" in failed.traceback]))
-""",
-        tmp_path,
-    )
-    assert found == ["'mine'", "KeyError", 2, False]
+def test_an_exception_of_the_blocks_own_goes_on(told: dict[str, Any]) -> None:
+    assert told["own"] == ["'mine'", "KeyError", 2, False]
 
 
-def test_one_trace_at_a_time_and_each_once(tmp_path: Path) -> None:
-    found = told(
-        """
-told = []
-t = oomph.trace()
-try:
-    t.report
-except oomph.OomphError as error:
-    told.append(str(error))
-with t:
-    try:
-        with oomph.trace():
-            pass
-    except oomph.OomphError as error:
-        told.append(str(error))
-try:
-    with t:
-        pass
-except oomph.OomphError as error:
-    told.append(str(error))
-print(json.dumps(told))
-""",
-        tmp_path,
-    )
-    assert [text.partition(":")[0] for text in found] == [
+def test_a_block_that_allocates_nothing_needs_nothing(told: dict[str, Any]) -> None:
+    assert told["nothing"] == [0, None]
+
+
+def test_what_cannot_be_is_a_sentence(told: dict[str, Any]) -> None:
+    assert [text.partition(":")[0] for text in told["sentences"]] == [
         "The traced block has not ended yet",
         "A trace is running already",
         "This trace is over",
+        "job has no function nothing.",
+        "'job' is no function",
     ]
 
 
