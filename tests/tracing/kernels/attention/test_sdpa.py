@@ -115,7 +115,9 @@ def test_autocast_casts_what_comes_in(monkeypatch):
 
 
 def test_it_stands_where_scripts_call_it_until_the_trace_ends():
-    recorder = SimpleNamespace(settings=SimpleNamespace(gpu=A100, torch=(2, 13)), patches=Patches())
+    notes: list[str] = []
+    settings = SimpleNamespace(gpu=A100, torch=(2, 13))
+    recorder = SimpleNamespace(settings=settings, patches=Patches(), note=notes.append)
     original = torch.nn.functional.scaled_dot_product_attention
     sdpa.install(recorder)
     try:
@@ -123,6 +125,7 @@ def test_it_stands_where_scripts_call_it_until_the_trace_ends():
         with Seen() as seen:
             torch.nn.functional.scaled_dot_product_attention(query, query, query, is_causal=True)
         assert "_scaled_dot_product_flash_attention" in seen.names
+        assert "flash attention: what PyTorch 2.13 takes" in notes[0]
         cpu = torch.empty(1, 2, 8, 4)
         with Seen() as seen:
             assert torch.nn.functional.scaled_dot_product_attention(cpu, cpu, cpu).device.type == "cpu"

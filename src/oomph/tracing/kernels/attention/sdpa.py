@@ -8,6 +8,7 @@ convert_boolean_attn_mask) and aten/src/ATen/autocast_mode.cpp (its inputs are c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from oomph.hardware.gpus import Gpu
@@ -15,6 +16,12 @@ from oomph.tracing.kernels.attention.choose import Backend, choose, described, s
 
 _MASK_ALIGNMENT = 16
 _FLASH_ALIGNMENT = 8
+_NAMES = {
+    Backend.FLASH: "flash attention",
+    Backend.EFFICIENT: "memory-efficient attention",
+    Backend.CUDNN: "cuDNN's attention, whose workspace only has a bound",
+    Backend.MATH: "ordinary operators (its math backend)",
+}
 
 
 def install(recorder: Any) -> None:
@@ -23,6 +30,13 @@ def install(recorder: Any) -> None:
     import torch
 
     settings = recorder.settings
+
+    def tell(backend: Backend) -> None:
+        version = ".".join(map(str, settings.torch))
+        recorder.note(
+            f"scaled_dot_product_attention ran as {_NAMES[backend]}: what PyTorch {version} takes on this GPU for "
+            "such tensors."
+        )
 
     def attention(
         original: Any,
@@ -50,6 +64,7 @@ def install(recorder: Any) -> None:
             is_causal,
             scale,
             enable_gqa,
+            tell,
         )
 
     recorder.patches.wrap(torch.nn.functional, "scaled_dot_product_attention", attention)
@@ -67,9 +82,12 @@ def run(
     causal: bool = False,
     scale: float | None = None,
     grouped: bool = False,
+    tell: Callable[[Backend], None] | None = None,
 ) -> Any:
-    """The attention of these tensors as the GPU's backend computes it. Raises RuntimeError, as PyTorch does, where the
-    script allows no backend that can."""
+    """The attention of these tensors as the GPU's backend computes it; `tell` hears which that is.
+
+    Raises RuntimeError, as PyTorch does, where the script allows no backend that can.
+    """
     import torch
 
     if torch.is_autocast_enabled("cuda"):
@@ -80,6 +98,8 @@ def run(
     backend = choose(what, gpu, version, switches())
     if backend is None:
         raise RuntimeError("No available kernel. Aborting execution.")
+    if tell is not None:
+        tell(backend)
     with torch.autocast("cuda", enabled=False):
         if backend is Backend.FLASH:
             return _flash(query, key, value, dropout, causal, scale)
