@@ -115,6 +115,9 @@ class Recorder:
         except DeviceOutOfMemory as error:
             import torch
 
+            if self.current_phase is Phase.FORWARD:
+                # No backward will say what it finds; what forward made so far was made for one.
+                categories.activations(self)
             text = message(error, device, self.settings, self.memory(device).allocator)
             raise torch.OutOfMemoryError(text) from None
         block.label = self.label
