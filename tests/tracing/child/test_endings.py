@@ -145,6 +145,14 @@ def test_code_for_a_real_gpu_gets_a_sentence_with_its_name(raised, said, tmp_pat
     assert "Traceback" in errors
 
 
+def test_without_another_package_nobody_is_named(tmp_path):
+    outcome, _, _ = light(request_of(tmp_path, "raise RuntimeError('No CUDA GPUs are available')"))
+    assert outcome.ending is Ending.GPU_CODE
+    assert outcome.sentence == (
+        "What the script does here needs a real GPU, and cannot be traced: No CUDA GPUs are available"
+    )
+
+
 def test_an_ordinary_exception_is_not_taken_for_gpu_code(tmp_path):
     outcome, _, _ = light(
         request_of(tmp_path, "raise RuntimeError('shapes differ: the CUDA tensor has 3 rows')")

@@ -40,7 +40,8 @@ def sentence(error: BaseException) -> str | None:
     """One sentence that names the extension, if a real GPU is what the code lacks; else None."""
     text = str(error)[:20_000]
     name = _package(error.__traceback__)
-    whose = f"{name} " if name else "Code of this script "
+    # Where no other package takes part, it may be the script, PyTorch, or a gap of the trace itself.
+    whose = f"{name} " if name else "What the script does here "
     if isinstance(error, ImportError | OSError | RuntimeError | AssertionError | ValueError) and (
         _NO_DRIVER.search(text)
     ):
