@@ -23,6 +23,7 @@ _MODULES = (
     "trainer",
     "bnb",
     "accelerate",
+    "diffusers",
     "generation",
     "amp",
     "refusals",

@@ -115,7 +115,8 @@ class _Shipped:
             found = None
         if found:
             return found
-        model = known.find(name)
+        part = kwargs.get("subfolder")
+        model = known.find(f"{name}/{part}" if part else name)
         here = [path for file in filenames for path in [self._file(model, Path(file).name)] if path]
         if here:
             return here

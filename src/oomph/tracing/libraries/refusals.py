@@ -7,9 +7,10 @@ import importlib.machinery
 import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oomph.errors import UsageError
+from oomph.tracing.libraries import during
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
@@ -67,8 +68,9 @@ _OPTIONAL_IMPORTERS = (
 _MACHINERY = frozenset({"importlib", "_frozen_importlib", "_frozen_importlib_external", "oomph"})
 
 
-class NotTraceableError(UsageError):
-    """The script uses something that a trace cannot run."""
+class NotTraceableError(UsageError, ModuleNotFoundError):
+    """The script uses something that a trace cannot run. Also a ModuleNotFoundError: a script that can do without the
+    package does without it."""
 
     def __init__(self, package: str) -> None:
         super().__init__(f"the script uses {package}, which oomph cannot trace: {REFUSED[package]}")
@@ -76,28 +78,48 @@ class NotTraceableError(UsageError):
 
 def install(recorder: Recorder) -> None:
     """Importing a refused package from the script itself raises NotTraceableError."""
-    finder = _Refuser()
+    finder = _Refuser(recorder)
     sys.meta_path.insert(0, finder)
     recorder.patches.when_undone(lambda: sys.meta_path.remove(finder))
 
+    def no_engine(*_args: Any, **_kwargs: Any) -> None:
+        raise NotTraceableError("deepspeed")
+
+    def transformers_config(module: ModuleType) -> None:
+        during.wrap(recorder, module.HfDeepSpeedConfig, "__init__", no_engine)
+
+    def accelerate_plugin(module: ModuleType) -> None:
+        during.wrap(recorder, module.DeepSpeedPlugin, "__post_init__", no_engine)
+
+    recorder.patches.when_imported("transformers.integrations.deepspeed", transformers_config)
+    recorder.patches.when_imported("accelerate.utils.dataclasses", accelerate_plugin)
+
 
 class _Refuser(importlib.abc.MetaPathFinder):
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Finds nothing; raises for a refused package that the script imports."""
         package = fullname.partition(".")[0]
-        if package in REFUSED and not _from_library():
+        if package in REFUSED and _imported_by_script():
+            self._recorder.note(f"{package} was taken to be not installed, because oomph cannot trace it")
             raise NotTraceableError(package)
         return None
 
 
-def _from_library() -> bool:
-    """Whether a library that can do without asks, and not the script."""
+def _imported_by_script() -> bool:
+    """Whether an import statement of the script asks: neither a library that can do without, nor somebody who only
+    wants to know whether the package is there."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - who imports is only in the stack
     while frame is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        name = str(frame.f_globals.get("__name__", ""))
+        if name == "importlib.util":
+            return False
+        package = name.partition(".")[0]
         if package not in _MACHINERY:
-            return package in _OPTIONAL_IMPORTERS
+            return package not in _OPTIONAL_IMPORTERS
         frame = frame.f_back
-    return False
+    return True

@@ -67,9 +67,10 @@ def _load(
 ) -> Any:
     """The real tokenizer where its files are here, else the stand-in."""
     name = str(path)
-    if _is_here(name) or kwargs.get("gguf_file"):
+    part = kwargs.get("subfolder") or ""
+    if _is_here(name, part) or kwargs.get("gguf_file"):
         return inner(cls, path, *args, **kwargs)
-    facts, longest = _facts(name)
+    facts, longest = _facts(f"{name}/{part}" if part else name)
     if facts is None:
         if is_local(name):
             return inner(cls, path, *args, **kwargs)
@@ -82,9 +83,9 @@ def _load(
     return build(facts, longest, name, **kwargs)
 
 
-def _is_here(name: str) -> bool:
+def _is_here(name: str, part: str) -> bool:
     """Whether a tokenizer's files are in the local folder, or in the local cache."""
-    place = Path(name)
+    place = Path(name) / part
     if place.is_dir():
         return any((place / file).is_file() for file in _FILES)
     if place.is_file():
@@ -96,7 +97,7 @@ def _is_here(name: str) -> bool:
         "_raise_exceptions_for_missing_entries": False,
         "_raise_exceptions_for_connection_errors": False,
     }
-    return any(cached_file(name, file, local_files_only=True, **quiet) for file in _FILES)
+    return any(cached_file(name, file, local_files_only=True, subfolder=part, **quiet) for file in _FILES)
 
 
 def _facts(name: str) -> tuple[TokenizerFacts | None, int | None]:
