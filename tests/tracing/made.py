@@ -130,25 +130,30 @@ def training(
     for name, size in WEIGHTS.items():
         maker.alloc(name, size * MIB, Category.PARAMETERS, f"{name}.weight", line=20)
     for step in range(steps):
-        maker.step, maker.phase = step, Phase.FORWARD
-        for number in range(2):
-            label = f"layers.{number}.mlp"
-            maker.alloc(f"a{number}", activation, Category.ACTIVATIONS, label, line=30 + number)
-        maker.phase = Phase.BACKWARD
-        maker.alloc("t", temporary, Category.TEMPORARIES, "aten.mm", line=40)
-        for number, (name, size) in enumerate(reversed(WEIGHTS.items())):
-            maker.alloc(f"g{name}", size * MIB, Category.GRADIENTS, f"{name}.weight", line=40)
-            maker.free(f"a{1 - number}", line=40)
-        maker.free("t", line=40)
-        maker.phase = Phase.OPTIMIZER
-        if step == 0:
-            for name, size in WEIGHTS.items():
-                for state in ("exp_avg", "exp_avg_sq"):
-                    label = f"{name}.weight"
-                    maker.alloc(f"{state}{name}", size * MIB, Category.OPTIMIZER_STATE, label, line=50)
-        maker.step = step + 1
-        maker.free(*(f"g{name}" for name in WEIGHTS), line=51)
+        one_more_step(maker, step, activation=activation, temporary=temporary)
     return maker
+
+
+def one_more_step(maker: Maker, step: int, *, activation: int = 100 * MIB, temporary: int = 30 * MIB) -> None:
+    """One step of `training`."""
+    maker.step, maker.phase = step, Phase.FORWARD
+    for number in range(2):
+        label = f"layers.{number}.mlp"
+        maker.alloc(f"a{number}", activation, Category.ACTIVATIONS, label, line=30 + number)
+    maker.phase = Phase.BACKWARD
+    maker.alloc("t", temporary, Category.TEMPORARIES, "aten.mm", line=40)
+    for number, (name, size) in enumerate(reversed(WEIGHTS.items())):
+        maker.alloc(f"g{name}", size * MIB, Category.GRADIENTS, f"{name}.weight", line=40)
+        maker.free(f"a{1 - number}", line=40)
+    maker.free("t", line=40)
+    maker.phase = Phase.OPTIMIZER
+    if step == 0:
+        for name, size in WEIGHTS.items():
+            for state in ("exp_avg", "exp_avg_sq"):
+                label = f"{name}.weight"
+                maker.alloc(f"{state}{name}", size * MIB, Category.OPTIMIZER_STATE, label, line=50)
+    maker.step = step + 1
+    maker.free(*(f"g{name}" for name in WEIGHTS), line=51)
 
 
 def out_of_memory(maker: Maker) -> Trace:

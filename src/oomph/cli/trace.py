@@ -186,8 +186,9 @@ def command(ctx: click.Context, /, **options: object) -> None:
     is, unchanged, with the same Python as oomph; its tensors on the GPU have a size and no content. Checkpoints are not
     written, trackers not called. What the script prints goes to standard error.
 
-    Exit codes: 0 it fits (or no capacity is known), 1 memory runs out or may, 2 the script ended with an exception of
-    its own, or could not be traced, or the command line is wrong, 130 interrupted with Ctrl-C.
+    Exit codes: 0 it fits (or no capacity is known), 1 memory runs out or may (or will, at the rate at which it grows),
+    2 the script ended with an exception of its own, or could not be traced, or the command line is wrong, 130
+    interrupted with Ctrl-C.
     """
     request = Request(**options)  # type: ignore[arg-type] # click has checked the types
     ctx.find_root().meta["oomph.verbose"] = request.verbose

@@ -13,6 +13,7 @@ from oomph.diagnose.snapshot.build import analyse, report_of
 from oomph.diagnose.snapshot.moments import fatal_oom
 from oomph.diagnose.trace.build import trace_report
 from oomph.diagnose.trace.model import TraceReport
+from oomph.memory.categories import Category
 from oomph.report.snapshot.options import SnapshotOptions
 from oomph.report.trace.html import render_html
 from oomph.report.trace.json import read_schema, render_json, schema_text
@@ -21,7 +22,7 @@ from oomph.report.trace.text import render_text
 from oomph.tracing.model import Failed, Trace
 from oomph.units import MIB
 from tests.diagnose.snapshot.test_exact import snapshot_of
-from tests.tracing.made import Maker, out_of_memory, training
+from tests.tracing.made import Maker, one_more_step, out_of_memory, training
 
 DOCS = Path(__file__).parents[3] / "docs" / "schema"
 OPTIONS = SnapshotOptions()
@@ -87,6 +88,20 @@ def test_what_may_not_fit_says_why() -> None:
         "It may not fit: with up to 1.46 GiB that kernels may need on top, memory runs out in forward in 8 of 8 orders"
     )
     assert "+1.46 GiB" in text
+
+
+def test_what_grows_will_not_fit() -> None:
+    """Each step keeps 20 MiB: 300 MiB of weights and states, and at most 290 more in a step, of 900."""
+    maker = Maker(capacity=900 * MIB)
+    training(maker, steps=1)
+    for step in range(1, 6):
+        one_more_step(maker, step)
+        maker.alloc(f"kept{step}", 20 * MIB, Category.ACTIVATIONS, "head", line=70)
+    report = reported(maker.trace())
+    assert report.fits is True
+    assert report.exit_code == 1
+    text = " ".join(render_text([report], OPTIONS).split())
+    assert text.startswith("It fits for the 6 steps traced, but memory grows by 20.00 MiB in each: step")
 
 
 def test_an_exception_of_the_scripts_own_comes_first() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oomph.diagnose.snapshot.model import SnapshotReport
+from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.model import Growth, SnapshotReport
 from oomph.memory.prediction import Prediction
 from oomph.phases import Phase
 
@@ -137,9 +138,18 @@ class TraceReport:
         return False if False in answers else None if None in answers or not answers else True
 
     @property
+    def growth(self) -> Growth | None:
+        """What will fill the device that is shown if the job goes on as it did, where that is more than a guess."""
+        place = self.snapshot.shown
+        growth = self.snapshot.devices[place].growth if 0 <= place < len(self.snapshot.devices) else None
+        if growth is None or not growth.leaks or growth.leaks[0].certainty is Certainty.POSSIBLE:
+            return None
+        return growth if growth.fails_at_step is not None else None
+
+    @property
     def exit_code(self) -> int:
-        """1 where memory runs out or may; 2 where the script ended with an exception of its own, so that what it would
-        have needed is not known; else 0."""
-        if self.fits is False:
+        """1 where memory runs out or may, or will at the rate at which it grows; 2 where the script ended with an
+        exception of its own, so that what it would have needed is not known; else 0."""
+        if self.fits is False or (self.growth is not None and self.failed is None):
             return 1
         return 2 if self.failed is not None and not self.failed.out_of_memory else 0

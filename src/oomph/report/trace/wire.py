@@ -139,7 +139,11 @@ class Report(Strict):
     schema_version: Literal["1"]
     oomph_version: str
     exit_code: Annotated[
-        int, Meta(description="1: memory runs out or may. 2: the script ended with an exception of its own.")
+        int,
+        Meta(
+            description="1: memory runs out, or may, or will at the rate at which it grows. 2: the script ended with "
+            "an exception of its own."
+        ),
     ]
     traces: list[Trace]
     stacks: Annotated[

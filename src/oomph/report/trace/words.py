@@ -40,6 +40,13 @@ def headline(report: TraceReport) -> str:
             f"GPU {device.index} {needs}; without --gpu or --capacity nothing says whether that fits{went_on}"
         )
     room = format_bytes(prediction.capacity_bytes)
+    growth = report.growth
+    if growth is not None:
+        return (
+            f"It fits for the {plural(report.steps_done, 'step')} traced, but memory grows by "
+            f"{format_bytes(growth.bytes_per_step)} in each: step {growth.fails_at_step:,} will not fit. So far GPU "
+            f"{device.index} {needs}, of {room} that PyTorch can have{went_on}"
+        )
     return f"It fits: GPU {device.index} {needs}, of {room} that PyTorch can have{went_on}"
 
 
