@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.nn.attention.bias import causal_upper_left
 
 from oomph.tracing.kernels.attention import sdpa
 from tests.tracing.kernels.calls import A100
@@ -39,3 +40,9 @@ def test_what_efficient_attention_keeps():
     query, key, value = (made(2, 8, 100, 64, dtype=torch.float32) for _ in range(3))
     kept = _kept(lambda: sdpa.run(A100, (2, 13), query, key, value))
     assert kept == [8, 8, 2 * 128 * 32, *[200 * 2048] * 4]
+
+
+def test_a_mask_that_says_itself_how_it_is_used_is_left_to_torch():
+    assert sdpa._own_way(causal_upper_left(4, 4))
+    assert not sdpa._own_way(torch.ones(4, 4))
+    assert not sdpa._own_way(None)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from oomph.hardware.gpus import Gpu
-from oomph.tracing.kernels.attention.choose import Backend, choose, described, switches
+from oomph.tracing.kernels.attention.choose import Backend, Switches, choose, described, switches
 
 _MASK_ALIGNMENT = 16
 _FLASH_ALIGNMENT = 8
@@ -50,6 +51,7 @@ def install(recorder: Any) -> None:
         enable_gqa: bool = False,
     ) -> Any:
         ours = isinstance(query, torch.Tensor) and query.device.type == "cuda" and not query.is_nested
+        ours = ours and not _own_way(attn_mask)
         if not ours or (is_causal and attn_mask is not None):
             more = {"enable_gqa": True} if enable_gqa else {}
             return original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **more)
@@ -95,7 +97,7 @@ def run(
         query, key, value, mask = (_cast(tensor, dtype) for tensor in (query, key, value, mask))
     grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
     what = described(query, key, value, mask, dropout, causal, grouped, grad)
-    backend = choose(what, gpu, version, switches())
+    backend = choose(what, gpu, version, _allowed())
     if backend is None:
         raise RuntimeError("No available kernel. Aborting execution.")
     if tell is not None:
@@ -114,6 +116,24 @@ def run(
         more = {"enable_gqa": True} if grouped else {}
         kernel = torch.ops.aten._scaled_dot_product_attention_math  # noqa: SLF001 - torch's own name
         return kernel(query, key, value, mask, dropout, causal, scale=scale, **more)[0]
+
+
+def _own_way(mask: Any) -> bool:
+    """Whether a mask says itself how attention with it is computed (torch.nn.attention.bias.CausalBias)."""
+    import torch
+
+    way = getattr(type(mask), "__torch_function__", None)
+    disabled = torch._C._disabled_torch_function_impl  # noqa: SLF001 - what fake tensors have
+    return mask is not None and way is not disabled and way != torch.Tensor.__torch_function__
+
+
+def _allowed() -> Switches:
+    """What the script allows, less what the installed torch cannot fake: cuDNN's attention with a mask, before 2.5."""
+    import torch
+
+    schema = torch.ops.aten._scaled_dot_product_cudnn_attention.default._schema  # noqa: SLF001
+    maskable = any(argument.name == "attn_bias" for argument in schema.arguments)
+    return switches() if maskable else replace(switches(), cudnn=False)
 
 
 def _cast(tensor: Any, dtype: Any) -> Any:
