@@ -6,6 +6,7 @@ it is waited for. Before torch 2.8 collectives ran on streams of NCCL's own and 
 `record_stream`, unless TORCH_NCCL_AVOID_RECORD_STREAMS was set.
 """
 
+# ruff: noqa: ARG002, A002 - the signatures are torch's
 from __future__ import annotations
 
 import os
@@ -48,7 +49,6 @@ def _categories(block: Any, _tensor: Any, operator: Any) -> None:
 
 def _asynchronous(recorder: Recorder, module: Any) -> None:
     """Since torch 2.13 an operator wraps what is on its way, and its fake kernel makes a copy that is none."""
-
     if not hasattr(module, "_wrap_tensor_autograd"):
         return
 
@@ -105,7 +105,7 @@ class _Collectives:
 
     # -- what all of them do ----------------------------------------------------------------------------------------
 
-    def _done(self, group: Any, async_op: bool, result: Any, kept: Any = ()) -> Any:
+    def _done(self, async_op: bool, result: Any, kept: Any = ()) -> Any:
         tensors = [one for one in _tensors(result, kept) if one.is_cuda]
         own_stream = self.recorder.settings.torch < (2, 8)
         if own_stream and os.environ.get("TORCH_NCCL_AVOID_RECORD_STREAMS", "0") != "1":
@@ -162,7 +162,7 @@ class _Collectives:
         if self._absent(group):
             return None
         self._sum(tensor, self.c10d.ReduceOp.SUM if op is None else op, group)
-        return self._done(group, async_op, [tensor])
+        return self._done(async_op, [tensor])
 
     def reduce(
         self,
@@ -185,7 +185,7 @@ class _Collectives:
         async_op: bool = False,
         group_src: Any = None,
     ) -> Any:
-        return None if self._absent(group) else self._done(group, async_op, [tensor])
+        return None if self._absent(group) else self._done(async_op, [tensor])
 
     def all_gather(
         self, _original: Any, tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False
@@ -195,7 +195,7 @@ class _Collectives:
         self._flat(tensor_list)
         for target in tensor_list:
             self._copy(target, tensor)
-        return self._done(group, async_op, tensor_list, tensor)
+        return self._done(async_op, tensor_list, tensor)
 
     def all_gather_into_tensor(
         self, _original: Any, output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
@@ -205,7 +205,7 @@ class _Collectives:
         if output_tensor.numel() <= _VALUES or not output_tensor.is_cuda:
             for part in output_tensor.view(-1).chunk(self._size(group)):
                 self._copy(part, input_tensor)
-        return self._done(group, async_op, [output_tensor], input_tensor)
+        return self._done(async_op, [output_tensor], input_tensor)
 
     all_gather_single = all_gather_into_tensor
     _all_gather_base = all_gather_into_tensor
@@ -224,7 +224,7 @@ class _Collectives:
         self._flat(input_list)
         self._copy(output, input_list[self.c10d.get_rank(group)])
         self._sum(output, self.c10d.ReduceOp.SUM if op is None else op, group)
-        return self._done(group, async_op, [output], input_list)
+        return self._done(async_op, [output], input_list)
 
     def reduce_scatter_tensor(
         self,
@@ -240,7 +240,7 @@ class _Collectives:
         if output.numel() <= _VALUES or not output.is_cuda:
             self._copy(output, input.view(-1).chunk(self._size(group))[self.c10d.get_rank(group)])
             self._sum(output, self.c10d.ReduceOp.SUM if op is None else op, group)
-        return self._done(group, async_op, [output], input)
+        return self._done(async_op, [output], input)
 
     reduce_scatter_single = reduce_scatter_tensor
     _reduce_scatter_base = reduce_scatter_tensor
@@ -257,7 +257,7 @@ class _Collectives:
             return None
         for target, source in zip(output_tensor_list, input_tensor_list, strict=False):
             self._copy(target, source)
-        return self._done(group, async_op, output_tensor_list, input_tensor_list)
+        return self._done(async_op, output_tensor_list, input_tensor_list)
 
     def all_to_all_single(
         self,
@@ -272,7 +272,7 @@ class _Collectives:
         if self._absent(group):
             return None
         self._copy(output, input)
-        return self._done(group, async_op, [output], input)
+        return self._done(async_op, [output], input)
 
     def gather(
         self,
@@ -288,7 +288,7 @@ class _Collectives:
             return None
         for target in gather_list or ():
             self._copy(target, tensor)
-        return self._done(group, async_op, gather_list or [tensor], tensor)
+        return self._done(async_op, gather_list or [tensor], tensor)
 
     def scatter(
         self,
@@ -304,23 +304,23 @@ class _Collectives:
             return None
         if scatter_list:
             self._copy(tensor, scatter_list[self.c10d.get_rank(group)])
-        return self._done(group, async_op, [tensor], scatter_list)
+        return self._done(async_op, [tensor], scatter_list)
 
     def isend(self, _original: Any, tensor: Any, *_args: Any, **_kwargs: Any) -> Any:
-        return self._done(None, True, [tensor])
+        return self._done(True, [tensor])
 
     def irecv(self, _original: Any, tensor: Any, *_args: Any, **_kwargs: Any) -> Any:
-        return self._done(None, True, [tensor])
+        return self._done(True, [tensor])
 
     def send(self, _original: Any, tensor: Any, *_args: Any, **_kwargs: Any) -> None:
-        self._done(None, False, [tensor])
+        self._done(False, [tensor])
 
     def recv(self, _original: Any, tensor: Any, src: Any = None, *_args: Any, **_kwargs: Any) -> int:
-        self._done(None, False, [tensor])
+        self._done(False, [tensor])
         return 0 if src is None else int(src)
 
     def batch_isend_irecv(self, _original: Any, p2p_op_list: Any) -> list[Any]:
-        return [self._done(None, True, [one.tensor]) for one in p2p_op_list]
+        return [self._done(True, [one.tensor]) for one in p2p_op_list]
 
     def all_reduce_coalesced(
         self, _original: Any, tensors: Any, op: Any = None, group: Any = None, async_op: bool = False
@@ -329,7 +329,7 @@ class _Collectives:
             return None
         for tensor in tensors:
             self._sum(tensor, self.c10d.ReduceOp.SUM if op is None else op, group)
-        return self._done(group, async_op, list(tensors))
+        return self._done(async_op, list(tensors))
 
     def all_gather_coalesced(
         self,
@@ -341,4 +341,4 @@ class _Collectives:
     ) -> Any:
         if self._absent(group):
             return None
-        return self._done(group, async_op, output_tensor_lists, input_tensor_list)
+        return self._done(async_op, output_tensor_lists, input_tensor_list)

@@ -1,4 +1,4 @@
-"""`tensor.data = other` and `data_ptr()`, by which FSDP1 and others give parameters new memory and compare what they have.
+"""`tensor.data = other` and `data_ptr()`, by which FSDP1 gives parameters new memory and compares what they have.
 
 A FakeTensor remembers the device that it was made for, and must follow its new data; torch's own setter changes
 everything else. Its address is the one that the simulated allocator gave.

@@ -3,7 +3,8 @@
 Two things need help. The check that all ranks have the same parameters compares with ranks that are not there. And the
 reducer takes the buckets' values from the future of its all-reduce, which the group that sends nothing leaves empty:
 a communication hook that returns the bucket itself takes its place.
-Source: torch/csrc/distributed/c10d/reducer.cpp (`mark_bucket_ready`, `finalize_backward`, `verify_params_across_processes`).
+Source: torch/csrc/distributed/c10d/reducer.cpp (`mark_bucket_ready`, `finalize_backward`,
+`verify_params_across_processes`).
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _random(recorder: Recorder, module: ModuleType) -> None:
         taken()
         yield
 
-    def begin(_original: Any, self: Any, *args: Any, **_kwargs: Any) -> None:
+    def begin(_original: Any, self: Any, *_args: Any, **_kwargs: Any) -> None:
         import torch
 
         base = module._RNGStateTracker  # noqa: SLF001 - the class that a tracker is made of

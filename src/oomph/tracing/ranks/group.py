@@ -7,6 +7,7 @@ devices, and the rank and size of the trace's settings.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -41,8 +42,8 @@ def install(recorder: Recorder) -> None:
 
     everywhere(recorder, c10d, "rendezvous", rendezvous)
     everywhere(recorder, c10d, "_store_based_barrier", barrier)
-    everywhere(recorder, c10d, "init_process_group", _initialized(recorder, c10d))
-    everywhere(recorder, c10d, "_new_process_group_helper", _helper(recorder, c10d))
+    everywhere(recorder, c10d, "init_process_group", _initialized(recorder))
+    everywhere(recorder, c10d, "_new_process_group_helper", _helper(c10d))
     recorder.patches.set(dist, "is_nccl_available", lambda: True)
     recorder.patches.when_undone(lambda: _destroy(dist))
 
@@ -64,7 +65,11 @@ def _environment(recorder: Recorder) -> None:
     for name, value in wanted.items():
         if name not in os.environ:
             os.environ[name] = str(value)
-            recorder.patches.when_undone(lambda name=name: os.environ.pop(name, None))  # type: ignore[misc]
+            recorder.patches.when_undone(functools.partial(_unset, name))
+
+
+def _unset(name: str) -> None:
+    os.environ.pop(name, None)
 
 
 def _destroy(dist: Any) -> None:
@@ -72,7 +77,7 @@ def _destroy(dist: Any) -> None:
         dist.destroy_process_group()
 
 
-def _initialized(recorder: Recorder, c10d: Any) -> Any:
+def _initialized(recorder: Recorder) -> Any:
     settings = recorder.settings
 
     def init_process_group(original: Any, *args: Any, **kwargs: Any) -> None:
@@ -94,14 +99,14 @@ def _initialized(recorder: Recorder, c10d: Any) -> Any:
         bound.arguments["device_id"] = None
         original(*bound.args, **bound.kwargs)
         recorder.assume(
-            f"{settings.world} ranks: the other ones hold what this one (rank {settings.rank}) holds, "
-            "and nothing is sent. What NCCL allocates by itself is outside PyTorch's allocator and not in these numbers."
+            f"{settings.world} ranks: the other ones hold what this one (rank {settings.rank}) holds, and nothing is "
+            "sent. What NCCL allocates by itself is outside PyTorch's allocator and not in these numbers."
         )
 
     return init_process_group
 
 
-def _helper(recorder: Recorder, c10d: Any) -> Any:
+def _helper(c10d: Any) -> Any:
     def new_process_group(original: Any, *args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(original).bind(*args, **kwargs)
         asked = str(bound.arguments["backend"])

@@ -4,6 +4,7 @@ Source of the sizes: torch/distributed/distributed_c10d.py (`all_gather_object` 
 through tensors on the group's device.
 """
 
+# ruff: noqa: ARG002 - the signatures are torch's
 from __future__ import annotations
 
 import pickle
@@ -14,7 +15,10 @@ from oomph.tracing.ranks.everywhere import everywhere
 from oomph.tracing.ranks.mail import Mail
 from oomph.tracing.recorder.recorder import Recorder
 
-_UNKNOWN = "Objects that other ranks would have sent (broadcast, scattered, received) are what this rank had there before."
+_UNKNOWN = (
+    "Objects that other ranks would have sent (broadcast, scattered, received) "
+    "are what this rank had there before."
+)
 
 
 def install(recorder: Recorder) -> None:

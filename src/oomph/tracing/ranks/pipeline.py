@@ -33,8 +33,8 @@ def _stages(recorder: Recorder, module: ModuleType) -> None:
     def created(original: Any, stage: Any, *args: Any, **kwargs: Any) -> None:
         original(stage, *args, **kwargs)
         recorder.note(
-            f"Rank {recorder.settings.rank} runs pipeline stage {stage.stage_index} of {stage.num_stages}; other stages "
-            "need other memory."
+            f"Rank {recorder.settings.rank} runs pipeline stage {stage.stage_index} of {stage.num_stages}; "
+            "other stages need other memory."
         )
 
     def received(original: Any, stage: Any, src_stage: int) -> Any:

@@ -17,8 +17,8 @@ from typing import Any
 from oomph.tracing.recorder.recorder import Recorder
 
 _NOTE = (
-    "Memory that several streams used (`record_stream`) is taken to be free again when the host has waited for the GPU, "
-    "at the latest a step later. A GPU may be done sooner: what is reserved may then be less."
+    "Memory that several streams used (`record_stream`) is taken to be free again when the host has waited for the "
+    "GPU, at the latest a step later. A GPU may be done sooner: what is reserved may then be less."
 )
 
 

@@ -13,7 +13,7 @@ class DoneWork:
         self._result = result
         self._kept = kept
 
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self, timeout: Any = None) -> bool:  # noqa: ARG002 - torch's signature
         """Nothing is on its way any more."""
         self._kept = ()
         return True
