@@ -43,8 +43,12 @@ def run(request: Request) -> int:
     output_format = (
         request.output_format or (settings.format if settings.format in FORMATS else None) or "text"
     )
+    from oomph.tracing.device.check import check as check_torch
+
     check(request, output_format)
     rules = chosen_rules(request.select, request.ignore, settings)
+    # What a torch cannot do shows in a process of its own: it may be a crash.
+    check_torch()
     largest = None
     with tempfile.TemporaryDirectory(prefix="oomph-trace-") as folder:
         if request.largest is not None:

@@ -48,8 +48,11 @@ def finish(code: int) -> None:
 
 
 def _session(settings: TraceSettings) -> Any:
+    from oomph.tracing.device.arm import hide_gpus
     from oomph.tracing.session import Session
 
+    # A GPU of this machine is another one than the simulated, and nothing is to run on it.
+    hide_gpus()
     return Session(settings)
 
 
