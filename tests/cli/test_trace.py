@@ -164,6 +164,7 @@ class TestAnswers:
         answer = json.loads(result.stdout)
         jsonschema.validate(answer, json.loads(read_schema()), jsonschema.Draft202012Validator)
         assert answer["traces"][0]["command"] == "train.py"
+        assert answer["traces"][0]["snapshot"]["source"] == "train.py"
         assert answer["traces"][0]["snapshot"]["devices"][0]["what_if"]["trials"]
 
     @pytest.mark.parametrize("name", ["text", "json", "markdown", "html"])

@@ -112,7 +112,11 @@ def trace_one(
         ignore=rules[1],
     )
     notes = (*_ending_notes(request, outcome), *report.notes, *plan.notes)
-    return Answer(replace(report, notes=tuple(dict.fromkeys(notes))), analyses, outcome)
+    # The file of a trace that is not kept has a name that means nothing.
+    source = plan.target.shown if request.save is None else str(out)
+    snapshot = replace(report.snapshot, source=source)
+    report = replace(report, snapshot=snapshot, notes=tuple(dict.fromkeys(notes)))
+    return Answer(report, analyses, outcome)
 
 
 def _ending_notes(request: Request, outcome: Outcome) -> list[str]:

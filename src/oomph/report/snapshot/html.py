@@ -43,11 +43,13 @@ def render_html(
     analyses: Sequence[Analysis],
     options: ReportOptions,
     *,
-    lead: Callable[[ShownText], str] | None = None,
+    lead: Callable[[ShownText], str] = lambda _: "",
+    more: Callable[[ShownText], str] = lambda _: "",
     names: object = (),
 ) -> str:
-    """The page. `analyses` are those that the report was made from; a device without one has no drawings. `lead` makes
-    the HTML that stands in front, from text that it treats as all other is; `names` holds the names in it."""
+    """The page. `analyses` are those that the report was made from; a device without one has no drawings. `lead` and
+    `more` make the HTML that stands in front of all and before the footer, from text that they treat as all other is;
+    `names` holds the names in it."""
     by_index = {device.index: device for device in report.devices}
     drawings = [drawing(one, by_index[one.index]) for one in analyses if one.index in by_index]
     frames = tuple(frame for one in drawings for frame in one.tree.frames)
@@ -62,9 +64,9 @@ def render_html(
         version=escape(__version__),
         title=escape(f"GPU memory: {flat(shown.source)}"),
         style=style,
-        header=header_html(view) if lead is None else f"{lead(text)}\n{header_html(view)}",
+        header=lead(text) + header_html(view),
         devices=_chooser(shown, drawings),
-        sections=sections_html(view, options),
+        sections=sections_html(view, options) + more(text),
         footer=f"{footer_html(view)} oomph {escape(__version__)}.",
         data=_packed(drawings, text),
         script=script,

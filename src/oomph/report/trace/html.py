@@ -23,36 +23,43 @@ def render_html(report: TraceReport, analyses: Sequence[Analysis], options: Repo
     """The page of one traced process. `analyses` are those that the report was made from."""
 
     def lead(text: ShownText) -> str:
-        return lead_html(text.apply(report))
+        return lead_html(text.apply(report)) + "\n"
 
-    return html.render_html(report.snapshot, analyses, options, lead=lead, names=report)
+    def more(text: ShownText) -> str:
+        return "\n" + more_html(text.apply(report))
+
+    return html.render_html(report.snapshot, analyses, options, lead=lead, more=more, names=report)
 
 
 def lead_html(report: TraceReport) -> str:
-    """What stands in front: the answer, the peaks, the modules, and what it rests on. The report's text is harmless
-    already."""
+    """What stands in front: the answer and the peaks. The report's text is harmless already."""
     device = report.shown
     css = "verdict" if report.exit_code else "verdict fine"
+    rows = [] if device is None else words.phase_table(device)
+    numbers = "lrrlll"
     parts = [
         f'<div class="{css}"><p>{element("strong", words.headline(report))}</p>',
-        element("p", words.context(report), "quiet") + "</div>",
+        f"{element('p', words.context(report), 'quiet')}</div>",
+        table(rows, numbers[: len(rows[0])]) if rows else "",
     ]
+    return "\n".join(part for part in parts if part)
+
+
+def more_html(report: TraceReport) -> str:
+    """What stands below: modules, operators, steps, and what the answer rests on."""
+    device = report.shown
+    parts: list[str] = []
     if device is not None:
-        for title, rows, numbers in (
-            ("Peaks", words.phase_table(device), "lrrlll"),
-            (
-                "Activations by module",
-                words.part_rows(device.activations, _PARTS, "module", alive=True),
-                "rrrl",
-            ),
-            (
-                "Largest temporaries by operator",
-                words.part_rows(device.temporaries, _PARTS, "operator", alive=False),
-                "rrrl",
-            ),
-            ("First and later steps", words.step_rows(device), "rrrl"),
+        modules = words.part_rows(device.activations, _PARTS, "module", alive=True)
+        operators = words.part_rows(device.temporaries, _PARTS, "operator", alive=False)
+        for title, rows in (
+            ("Activations by module", modules),
+            ("Largest temporaries by operator", operators),
+            ("First and later steps", words.step_rows(device)),
         ):
             if rows:
-                parts += [element("h2", title), table(rows, numbers[: len(rows[0])])]
+                parts.append(f"<section>{element('h2', title)}{table(rows, 'rrrl')}</section>")
     told = "".join(element("li", sentence) for sentence in words.rests_on(report, device))
-    return "\n".join([*parts, *([element("h2", "What this rests on"), f"<ul>{told}</ul>"] if told else [])])
+    if told:
+        parts.append(f"<section>{element('h2', 'What this rests on')}<ul>{told}</ul></section>")
+    return "\n".join(parts)
