@@ -30,6 +30,7 @@ CALLS: dict[str, tuple[Call, int]] = {
     "isin": (call(aten.isin.Tensor_Tensor, _INDEX, _INDEX), 1),
     "randperm": (call(aten.randperm.default, 100), 1),
     "cudnn_rnn": (call(aten._cudnn_rnn.default, tensor(4, 4, 4), [tensor(4)]), 5),
+    "transformer_layer": (call(aten._transformer_encoder_layer_fwd.default, tensor(2, 4, 8), 8, 2), 1),
     "ctc_loss": (call(aten._ctc_loss.default, tensor(4, 4, 4), _INDEX), 2),
     "batch_norm": (call(aten.native_batch_norm.default, tensor(4, 4, 4)), 3),
     "group_norm": (

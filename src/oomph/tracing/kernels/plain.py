@@ -31,7 +31,8 @@ _conj _fw_primal _make_dual _neg_view _reshape_alias _unsafe_view alias as_strid
 expand lift lift_fresh narrow permute real imag select slice split split_with_sizes squeeze t transpose unbind unfold
 unflatten unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze view view_as_complex view_as_real view_as swapaxes
 movedim set_ is_same_size is_pinned _has_same_storage_numel record_stream _assert_async _assert_scalar
-_assert_tensor_metadata _functional_assert_scalar sym_constrain_range sym_constrain_range_for_size _local_scalar_dense
+_assert_tensor_metadata _functional_assert_scalar _linalg_check_errors
+sym_constrain_range sym_constrain_range_for_size _local_scalar_dense
 numel stride size is_set_to sym_size sym_stride sym_numel sym_storage_offset dim storage_offset
 """
 # Factories and fills (TensorFactories.cu, FillKernel.cu, RangeFactories.cu), random fills (Distribution*.cu).

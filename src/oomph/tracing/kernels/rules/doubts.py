@@ -52,6 +52,17 @@ def _topk(call: Call) -> int:
     return numel(tensor.shape) + rows * (64 + 32 * int(call.args[1])) + 4096
 
 
+def _layer(call: Call) -> int:
+    """Query, key, value, scores of every head twice, and twice the widest layer."""
+    source = call.args[0]
+    tokens, width = numel(source.shape[:-1]), int(source.shape[-1])
+    heads = int(call.args[4 if "native_multi_head" in str(call.op) else 2])
+    weights = [tensor for tensor in _tensors(call.args[1:]) if tensor.dim() == 2]
+    widest = max([width, *(int(weight.shape[0]) for weight in weights)])
+    rows = int(source.shape[1]) if source.dim() == 3 else tokens
+    return int(source.dtype.itemsize) * tokens * (3 * width + 2 * widest + 2 * heads * rows)
+
+
 def _isin(call: Call) -> int:
     """A boolean for every pair while there are few, else some arrays of both together."""
     first, second = (numel(value.shape) if is_tensor(value) else 1 for value in call.args[:2])
@@ -104,6 +115,13 @@ RULES = [
         ),
         "aten/src/ATen/native/cudnn/RNN.cpp (workspace of cudnnGetRNNTempSpaceSizes)",
         _inputs(4),
+    ),
+    Doubt(
+        "transformer_layer",
+        ("aten._transformer_encoder_layer_fwd", "aten._native_multi_head_attention"),
+        "aten/src/ATen/native/transformers/transformer.cpp, cuda/attention.cu (one operator for a whole layer: "
+        "projections, scores and the wide layer are its own)",
+        _layer,
     ),
     Doubt(
         "ctc_loss",
