@@ -219,3 +219,19 @@ def test_views_of_normal_tensors_in_inference_mode_are_normal_each_time():
     )
     # As real tensors do: torch.inference_mode's documentation, "views of normal tensors are normal tensors".
     assert seen.printed == "False True\n" * 3
+
+
+def test_a_module_can_go_to_meta_and_come_back():
+    seen = traced(
+        """
+        model = torch.nn.Module()
+        model.one = torch.nn.Linear(512, 512, bias=False)
+        model.two = torch.nn.Linear(512, 512, bias=False)
+        model.two.weight = model.one.weight
+        model.to("meta")
+        print(model.one.weight.device, model.one.weight is model.two.weight)
+        model.to_empty(device="cuda")
+        print(model.one.weight.device)
+        """
+    )
+    assert seen.printed == "meta True\ncuda:0\n"

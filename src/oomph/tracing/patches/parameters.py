@@ -18,6 +18,7 @@ def install(recorder: Recorder, fake_mode: Any) -> None:
     """Replaces `Parameter.__new__` and `Module._apply`."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
+    from torch.utils.weak import WeakTensorKeyDictionary
 
     def new(original: Any, cls: Any, data: Any = None, requires_grad: bool = True, **kwargs: Any) -> Any:
         if type(data) in (torch.Tensor, torch.nn.Parameter) and data.device.type == "cpu":
@@ -27,18 +28,20 @@ def install(recorder: Recorder, fake_mode: Any) -> None:
 
     recorder.patches.set(torch.nn.Parameter, "__new__", _static(new, torch.nn.Parameter.__new__))
 
+    gone = WeakTensorKeyDictionary()
+
     def apply(original: Any, module: Any, fn: Any, recurse: bool = True) -> Any:
         if recorder.suspensions:
             return original(module, fn, recurse)
         if recurse:
             for child in module.children():
                 child._apply(fn)  # noqa: SLF001 - torch's own recursion
-        for parameter in module._parameters.values():  # noqa: SLF001
+        for key, parameter in module._parameters.items():  # noqa: SLF001
             if parameter is None:
                 continue
             if not isinstance(parameter, FakeTensor):
                 return original(module, fn, False)
-            move(parameter, fn)
+            module._parameters[key] = move(parameter, fn, gone)  # noqa: SLF001
         for key, buffer in module._buffers.items():  # noqa: SLF001
             if buffer is not None:
                 module._buffers[key] = fn(buffer)  # noqa: SLF001
@@ -54,14 +57,20 @@ def _static(function: Any, original: Any) -> Any:
     return staticmethod(new)
 
 
-def move(parameter: Any, fn: Any) -> None:
-    """Gives a fake parameter the data, and the device, of `fn(parameter)`; its gradient likewise."""
+def move(parameter: Any, fn: Any, gone: Any) -> Any:
+    """Gives a fake parameter the data, and the device, of `fn(parameter)`; its gradient likewise. It is returned, or
+    what takes its place where it cannot stay: on `meta` a tensor is no fake one. `gone` remembers those, so that tied
+    parameters stay tied."""
     import torch
 
     with torch.no_grad():
         moved = fn(parameter)
     if moved is parameter:
-        return
+        return parameter
+    if not hasattr(moved, "fake_device"):
+        if parameter not in gone:
+            gone[parameter] = torch.nn.Parameter(moved, parameter.requires_grad)
+        return gone[parameter]
     gradient = parameter.grad
     parameter.data = moved.data
     parameter.fake_device = moved.fake_device
@@ -70,3 +79,4 @@ def move(parameter: Any, fn: Any) -> None:
             changed = fn(gradient)
         parameter.grad = None
         parameter.grad = changed.requires_grad_(gradient.requires_grad)
+    return parameter
