@@ -59,7 +59,7 @@ def _static(function: Any, original: Any) -> Any:
 
 def move(parameter: Any, fn: Any, gone: Any) -> Any:
     """Gives a fake parameter the data, and the device, of `fn(parameter)`; its gradient likewise. It is returned, or
-    what takes its place where it cannot stay: on `meta` a tensor is no fake one. `gone` remembers those, so that tied
+    what takes its place where it cannot stay: on `meta` a tensor is a plain one. `gone` remembers those, so that tied
     parameters stay tied."""
     import torch
 
@@ -67,9 +67,10 @@ def move(parameter: Any, fn: Any, gone: Any) -> Any:
         moved = fn(parameter)
     if moved is parameter:
         return parameter
-    if not hasattr(moved, "fake_device"):
+    if moved.device.type == "meta":
         if parameter not in gone:
-            gone[parameter] = torch.nn.Parameter(moved, parameter.requires_grad)
+            plain = torch.empty_strided(moved.shape, moved.stride(), dtype=moved.dtype, device="meta")
+            gone[parameter] = torch.nn.Parameter(plain, parameter.requires_grad)
         return gone[parameter]
     gradient = parameter.grad
     parameter.data = moved.data
