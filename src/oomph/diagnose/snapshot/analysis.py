@@ -31,14 +31,23 @@ Ints = NDArray[np.int64]
 
 class Analysis:
     """Device `index` of `snapshot`. `at` says which moment is asked about (see `moments.choose`), None for the one
-    that matters. Rows are those of `lifetimes`; positions those of `timeline`.
+    that matters. `within` (begin, end) are the positions among which a peak is looked for; None is all. Rows are those
+    of `lifetimes`; positions those of `timeline`.
     """
 
-    def __init__(self, snapshot: Snapshot, index: int, at: str | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        index: int,
+        at: str | None = None,
+        *,
+        within: tuple[int, int] | None = None,
+    ) -> None:
         self.snapshot = snapshot
         self.device: DeviceSnapshot = snapshot.devices[index]
         self.timeline: Timeline = self.device.timeline
         self._at = at
+        self.within = slice(0, len(self.timeline)) if within is None else slice(*within)
 
     @property
     def index(self) -> int:

@@ -24,7 +24,7 @@ from oomph.diagnose.snapshot.compare_model import (
 )
 from oomph.diagnose.snapshot.compare_says import about_many, about_two
 from oomph.diagnose.snapshot.compare_sides import Named, named, settings_that_differ, side_of
-from oomph.diagnose.snapshot.compare_trace import divergence_of, notes_on
+from oomph.diagnose.snapshot.compare_trace import divergence_of, in_windows, notes_on
 from oomph.errors import UsageError
 from oomph.memory.categories import CATEGORIES, Category
 from oomph.units import MIB
@@ -71,6 +71,7 @@ def threshold_bytes(allocated_bytes: int) -> int:
 
 
 def _two(noun: str, named_sides: Sequence[Named], notes: tuple[str, ...]) -> SnapshotComparison:
+    named_sides = in_windows(named_sides)
     sides = tuple(map(side_of, named_sides))
     totals = _totals(named_sides)
     categories = _category_rows(totals, middle=0)

@@ -89,14 +89,23 @@ def side_of(one: Named) -> Side:
         events=len(analysis.timeline),
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        peak_allocated_bytes=max(analysis.peak_allocated_bytes, allocated),
-        peak_reserved_bytes=max(int(analysis.reserved_bytes.max()), reserved) if has_events else reserved,
+        peak_allocated_bytes=max(_peak_allocated(analysis), allocated),
+        peak_reserved_bytes=max(int(analysis.reserved_bytes[analysis.within].max()), reserved)
+        if has_events
+        else reserved,
         blocks=len(analysis.alive),
         rank=one.rank,
         step=moment.step,
         settings=analysis.snapshot.conf_text or "",
         traced=analysis.snapshot.traced is not None,
     )
+
+
+def _peak_allocated(analysis: Analysis) -> int:
+    part = analysis.within
+    if part.stop - part.start == len(analysis.timeline):
+        return analysis.peak_allocated_bytes
+    return int(analysis.allocated_bytes[part].max())
 
 
 def settings_that_differ(sides: Sequence[Named]) -> tuple[SettingRow, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from oomph.diagnose.snapshot.analysis import Analysis
 from oomph.diagnose.snapshot.compare_sides import Named
@@ -16,6 +17,22 @@ def divergence_of(sides: Sequence[Named]) -> Divergence | None:
     if len(traced) != 1 or len(real) != 1 or not (len(traced[0].timeline) and len(real[0].timeline)):
         return None
     return between(real[0], traced[0])
+
+
+def in_windows(sides: Sequence[Named]) -> list[Named]:
+    """The sides of a comparison, a trace as the real run beside it was recorded: where its script recorded only a part,
+    the peak of that part is what can be compared."""
+    if len({side.analysis.snapshot.traced is None for side in sides}) == 1:
+        return list(sides)
+    return [replace(side, analysis=_in_window(side.analysis)) for side in sides]
+
+
+def _in_window(analysis: Analysis) -> Analysis:
+    traced = analysis.snapshot.traced
+    windows = () if traced is None else traced.windows.get(analysis.index, ())
+    if not windows or windows[-1][0] == windows[-1][1] or analysis.moment.kind != "peak allocated":
+        return analysis
+    return Analysis(analysis.snapshot, analysis.index, within=windows[-1])
 
 
 def between(real: Analysis, traced: Analysis) -> Divergence:

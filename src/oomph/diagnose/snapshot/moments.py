@@ -34,7 +34,9 @@ def choose(analysis: Analysis, at: str | None) -> Moment:
     if fatal is not None and not caught:
         return describe(analysis, "oom", fatal)
     if len(timeline):
-        return describe(analysis, "peak allocated", int(np.argmax(analysis.allocated_bytes)))
+        part = analysis.within
+        place = part.start + int(np.argmax(analysis.allocated_bytes[part]))
+        return describe(analysis, "peak allocated", place)
     return describe(analysis, "end", -1)
 
 
