@@ -81,6 +81,15 @@ def test_the_backward_of_resampling_reads_either_format_of_images():
     ) == [6144]
 
 
+def test_padding_and_pooling_copy_what_is_strided():
+    strided = tensor(2, 3, 4, 4, strides=(100, 30, 7, 1))
+    backward = aten.reflection_pad2d_backward.default
+    assert taken("contiguous_inputs", call(backward, strided, strided, [1, 1, 1, 1])) == [2 * 3 * 16 * 4]
+    last = tensor(2, 3, 4, 4, strides=(48, 1, 12, 3))
+    assert taken("contiguous_inputs", call(aten._adaptive_avg_pool2d.default, last, [1, 1])) == []
+    assert taken("contiguous_inputs", call(aten._adaptive_avg_pool2d.default, strided, [1, 1])) == [384]
+
+
 def _layer_norm(rows, columns, version=(2, 13)):
     rows_by_columns = tensor(rows, columns)
     mean = tensor(rows, 1)

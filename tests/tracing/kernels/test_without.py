@@ -31,6 +31,8 @@ CALLS: dict[str, tuple[Call, int]] = {
     "randperm": (call(aten.randperm.default, 100), 1),
     "cudnn_rnn": (call(aten._cudnn_rnn.default, tensor(4, 4, 4), [tensor(4)]), 5),
     "transformer_layer": (call(aten._transformer_encoder_layer_fwd.default, tensor(2, 4, 8), 8, 2), 1),
+    "scatter_reduce": (call(aten.scatter_reduce.two, _MATRIX, 0, _INDEX, _MATRIX, "mean"), 1),
+    "soft_margin_loss": (call(aten.soft_margin_loss.default, _MATRIX, _MATRIX), 1),
     "ctc_loss": (call(aten._ctc_loss.default, tensor(4, 4, 4), _INDEX), 2),
     "batch_norm": (call(aten.native_batch_norm.default, tensor(4, 4, 4)), 3),
     "group_norm": (

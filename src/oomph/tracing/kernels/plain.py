@@ -22,7 +22,7 @@ sigmoid
 sigmoid_backward sign signbit silu silu_backward sin sinc sinh softplus softplus_backward softshrink softshrink_backward
 special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr special_ndtri special_xlog1py
 special_zeta sqrt sub tan tanh tanh_backward threshold threshold_backward trunc where xlogy _conj_physical _masked_scale
-_prelu_kernel _prelu_kernel_backward glu trunc
+_prelu_kernel _prelu_kernel_backward glu linalg_cross rrelu_with_noise log_sigmoid_forward
 __and__ __or__ __xor__ __lshift__ __rshift__ __iand__ __ior__ __ixor__ __ilshift__ __irshift__
 """
 # Views and what only looks: no memory at all.
@@ -39,7 +39,7 @@ numel stride size is_set_to sym_size sym_stride sym_numel sym_storage_offset dim
 _FACTORIES = """
 arange bernoulli cauchy_ empty empty_like empty_permuted empty_strided exponential_ eye fill full full_like geometric_
 linspace log_normal_ logspace new_empty new_empty_strided new_full new_ones new_zeros normal_ ones ones_like rand
-rand_like randint randint_like randn randn_like random_ range resize_ resize_as_ scalar_tensor tril_indices
+rand_like randint randint_like randn randn_like normal put random_ range resize_ resize_as_ scalar_tensor tril_indices
 triu_indices uniform_ zero zero_ zeros zeros_like _efficientzerotensor
 """
 # Copies into a new layout or dtype (Copy.cu: on one device its kernel converts by itself; Shape.cu, Padding).
@@ -48,7 +48,7 @@ alias_copy as_strided_copy cat clone constant_pad_nd diag_embed diagonal_backwar
 lift_fresh_copy permute_copy repeat roll select_backward slice_backward slice_scatter select_scatter
 diagonal_scatter as_strided_scatter stack t_copy transpose_copy tril triu unfold_backward view_copy _chunk_cat
 split_with_sizes_copy _pin_memory narrow_copy detach_copy squeeze_copy unsqueeze_copy slice_copy select_copy
-pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle
+block_diag rot90 pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle
 """
 # Indexing by one dimension with plain reads or atomic additions (Indexing.cu, ScatterGatherKernel.cu).
 _INDEXING = """
@@ -66,7 +66,8 @@ avg_pool2d avg_pool3d max_pool2d_with_indices max_pool2d_with_indices_backward m
 reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
 upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d
 upsample_trilinear3d _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
-_upsample_nearest_exact2d _upsample_nearest_exact3d im2col col2im
+_upsample_nearest_exact2d _upsample_nearest_exact3d im2col col2im grid_sampler_2d grid_sampler_2d_backward
+_weight_norm_interface _weight_norm_interface_backward
 """
 # Lists of tensors: results, then kernels whose arguments carry the addresses (MultiTensorApply.cuh, Fused*Kernel.cu).
 _FOREACH = """

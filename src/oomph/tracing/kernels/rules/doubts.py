@@ -124,6 +124,18 @@ RULES = [
         _layer,
     ),
     Doubt(
+        "scatter_reduce",
+        ("aten.scatter_reduce", "aten.scatter_reduce_"),
+        "aten/src/ATen/native/TensorAdvancedIndexing.cpp (scatter_reduce_two: counts for a mean)",
+        _inputs(3),
+    ),
+    Doubt(
+        "soft_margin_loss",
+        ("aten.soft_margin_loss", "aten.soft_margin_loss_backward"),
+        "aten/src/ATen/native/Loss.cpp (soft_margin_loss_out: one operator after the other)",
+        _inputs(2),
+    ),
+    Doubt(
         "ctc_loss",
         ("aten._ctc_loss", "aten._ctc_loss_backward", "aten._cudnn_ctc_loss"),
         "aten/src/ATen/native/cuda/LossCTC.cu, cudnn/LossCTC.cpp (workspace)",
@@ -162,9 +174,12 @@ RULES = [
             "aten.triangular_solve",
             "aten.linalg_solve_triangular",
             "aten.cholesky_solve",
+            "aten.linalg_lu_solve",
+            "aten.linalg_pinv",
+            "aten.linalg_matrix_exp",
         ),
         "aten/src/ATen/native/cuda/linalg/BatchLinearAlgebraLib.cpp (cuSOLVER and MAGMA workspaces)",
-        lambda call: 4 * _inputs(1)(call) + 2**20,
+        lambda call: _inputs(8)(call) + 2**20,
     ),
     Doubt(
         "fft",
