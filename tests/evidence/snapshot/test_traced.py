@@ -129,6 +129,12 @@ HOSTILE: list[object] = [
             ("label", [1]),
             ("label", ["layers.0"]),
             ("labels", "layers.0"),
+            ("before", [1]),
+            ("before", {1: [0]}),
+            ("before", {1: [0, 1]}),
+            ("before", {1: [99, 0]}),
+            ("before", {-1: [0, 0]}),
+            ("before", {"1": [0, 0]}),
         ]
     ),
 ]

@@ -209,7 +209,7 @@ class Analysis:
         """What each block belongs to, as an index into `exact.labels`; -1 where only a trace would know."""
         if self.exact is None:
             return np.full(len(self.lifetimes), -1, np.int32)
-        return of_blocks(self.exact.label, self.timeline, self.lifetimes, -1)
+        return of_blocks(self.exact, 1, self.timeline, self.lifetimes, -1)
 
     def labels_of(self, rows: NDArray[np.intp]) -> list[str]:
         """The labels of these blocks, each once; [] where none is known."""

@@ -44,8 +44,8 @@ def exact_steps(columns: Columns, timeline: Timeline, done: int) -> Steps:
 def exact_categories(
     columns: Columns, timeline: Timeline, lives: Lifetimes
 ) -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
-    """Category, how it was told and how surely, of each block. One from before the trace has none."""
-    category = of_blocks(columns.category, timeline, lives, _UNKNOWN).astype(np.int8)
+    """Category, how it was told and how surely, of each block."""
+    category = of_blocks(columns, 0, timeline, lives, _UNKNOWN).astype(np.int8)
     known = category != _UNKNOWN
     how = np.where(known, _HOWS.index(How.TRACED), _HOWS.index(How.NONE)).astype(np.int8)
     sure = np.where(known, _CERTAINTIES.index(Certainty.CERTAIN), _CERTAINTIES.index(Certainty.POSSIBLE))
@@ -53,12 +53,20 @@ def exact_categories(
 
 
 def of_blocks(
-    column: NDArray[np.int8] | NDArray[np.int32], timeline: Timeline, lives: Lifetimes, missing: int
+    columns: Columns, which: int, timeline: Timeline, lives: Lifetimes, missing: int
 ) -> NDArray[np.int32]:
-    """A column of ALLOC events by block; `missing` for blocks from before the trace."""
+    """The category (`which` is 0) or the label (1) of each block; `missing` for blocks from before a part of a trace of
+    which it says nothing."""
+    column = (columns.category, columns.label)[which]
     result = np.full(len(lives), missing, np.int32)
     inside = lives.born >= 0
     result[inside] = column[np.searchsorted(timeline.positions(Kind.ALLOC), lives.born[inside])]
+    if columns.before:
+        rows = np.flatnonzero(~inside)
+        for row, address in zip(rows.tolist(), lives.address[rows].tolist(), strict=True):
+            known = columns.before.get(address)
+            if known is not None:
+                result[row] = known[which]
     return result
 
 

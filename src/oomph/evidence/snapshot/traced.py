@@ -38,13 +38,15 @@ _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 @dataclass(frozen=True, eq=False)
 class Columns:
     """One device's exact columns. `phase` (index into `tuple(Phase)`) and `step` (optimizer steps that were done) have
-    one entry per event, `category` (index into CATEGORIES) and `label` (index into `labels`) one per ALLOC event."""
+    one entry per event, `category` (index into CATEGORIES) and `label` (index into `labels`) one per ALLOC event.
+    `before` has the two of blocks that were there before the first event, by address: of a part of a trace."""
 
     phase: NDArray[np.int8]
     step: NDArray[np.int32]
     category: NDArray[np.int8]
     label: NDArray[np.int32]
     labels: tuple[str, ...]
+    before: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,21 @@ def _columns(raw: Mapping[str, object], timeline: Timeline) -> Columns:
         category=_numbers(raw, "category", allocs, len(CATEGORIES)).astype(np.int8),
         label=_numbers(raw, "label", allocs, len(labels)).astype(np.int32),
         labels=labels,
+        before=_before(raw, len(labels)),
     )
+
+
+def _before(raw: Mapping[str, object], labels: int) -> dict[int, tuple[int, int]]:
+    result = {}
+    for address, numbers in as_dict(raw.get("before", {}), "before").items():
+        pair = as_list(numbers, "an entry of before")
+        if len(pair) != 2:
+            raise MalformedError("an entry of before is not two numbers")
+        category, label = (as_int(value, "an entry of before") for value in pair)
+        if category >= len(CATEGORIES) or label >= labels:
+            raise MalformedError("before has a number that stands for nothing")
+        result[as_int(address, "an address in before")] = (category, label)
+    return result
 
 
 def _runs(raw: Mapping[str, object], key: str, count: int, below: int) -> NDArray[np.int64]:

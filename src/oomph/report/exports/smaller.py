@@ -23,6 +23,7 @@ from oomph.memory.timeline import UNKNOWN
 from oomph.report.exports.exactly import Ends, exactly
 from oomph.report.exports.names import Names
 from oomph.report.exports.target import replacing
+from oomph.report.exports.traced import texts_of, traced_part
 from oomph.report.exports.window import around_the_moment, chosen
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ class _Cut:
             redact=redact,
             source=analysis.snapshot.source,
             frames=frames,
-            others=[annotation["name"] for annotation in self._annotations],
+            others=[
+                *(annotation["name"] for annotation in self._annotations),
+                *texts_of(analysis.snapshot.traced),
+            ],
             keep_paths=True,
         )
         self._redact = redact
@@ -98,6 +102,9 @@ class _Cut:
             content["external_annotations"] = self._annotations
         if self._era >= (2, 14):
             content.update(host_segments=[], host_traces=[])
+        traced = traced_part(analysis, self._first, self._last, self._names)
+        if traced is not None:
+            content["oomph"] = traced
         return content
 
     # -- events -----------------------------------------------------------------------------------------------------
