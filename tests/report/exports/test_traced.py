@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import pickle
 from pathlib import Path
 
@@ -70,3 +71,15 @@ def test_a_redacted_part_has_no_names(tmp_path: Path) -> None:
     part = part_of(training(Maker()).trace(notes=notes), tmp_path, redact=True)
     assert b"someone" not in part.read_bytes()
     assert read(part).traced is not None
+
+
+def test_a_table_of_a_trace_has_labels(tmp_path: Path) -> None:
+    snapshot = from_bytes(pickle.dumps(content(training(Maker()).trace()), protocol=4), "trace.pickle")
+    target = tmp_path / "events.csv"
+    export(target, analyse(snapshot)[0])
+    with target.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    told = {(row["kind"], row["category"], row["label"]) for row in rows}
+    assert ("alloc", "activations", "layers.0.mlp") in told
+    assert ("free_requested", "temporaries", "aten.mm") in told
+    assert ("segment_alloc", "", "") in told

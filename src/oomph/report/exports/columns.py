@@ -42,7 +42,8 @@ def columns(analysis: Analysis, first: int, last: int, *, redact: bool = False) 
     position; time_us; kind; address; size_bytes; stream; pool (as PyTorch's memory_stats writes it: 0_0 is the default
     one); phase; category of the block that the event is about; step (from 0) in which the event happened;
     allocated_bytes and reserved_bytes after it; stack (a number that equal stacks share within the snapshot); place:
-    function, file and line of the user's code in that stack.
+    function, file and line of the user's code in that stack. Of a trace also label: the module, the parameter or the
+    operator that the block belongs to.
     """
     timeline, window = analysis.timeline, slice(first, last)
     rows = _rows_of_events(analysis)[window]
@@ -69,7 +70,23 @@ def columns(analysis: Analysis, first: int, last: int, *, redact: bool = False) 
         Column("reserved_bytes", analysis.reserved_bytes[window]),
         Column("stack", stacks, optional=True),
         Column("place", place, places, optional=True),
+        *_labels(analysis, rows, redact),
     ]
+
+
+def _labels(analysis: Analysis, rows: NDArray[np.int64], redact: bool) -> list[Column]:
+    """The column of labels; none where only a trace would know them."""
+    if analysis.exact is None:
+        return []
+    every = analysis.exact.labels
+    names = Names(redact=redact, source=analysis.snapshot.source, others=every)
+    known = rows >= 0
+    label = np.full(len(rows), -1, _NUMBERED)
+    label[known] = analysis.block_label[rows[known]]
+    words: dict[str, int] = {}
+    # -1, none, is the last.
+    translate = np.array([*(words.setdefault(names.text(one), len(words)) for one in every), -1], _NUMBERED)
+    return [Column("label", translate[label], tuple(words), optional=True)]
 
 
 def _rows_of_events(analysis: Analysis) -> NDArray[np.int64]:
