@@ -159,6 +159,14 @@ class TestAnswers:
         text = " ".join(run("trace", "--", "train.py").stdout.split())
         assert "stopped after 3 optimizer steps" in text
 
+    def test_a_trace_that_was_cut_short_says_so_first(self, run, child):
+        child.ending, child.sentence, child.exit_code = Ending.LIMIT, "60 seconds were over.", 1
+        result = run("trace", "--capacity", "2GiB", "--timeout", "60", "--", "train.py")
+        text = " ".join(result.stdout.split())
+        assert text.startswith("As far as it ran: It fits")
+        assert text.count("60 seconds were over.") == 1
+        assert result.exit_code == 0
+
     def test_json_is_of_the_published_shape(self, run, child):
         result = run("trace", "--format", "json", "--capacity", "2GiB", "--what-if", "all", "--", "train.py")
         answer = json.loads(result.stdout)

@@ -111,12 +111,22 @@ def trace_one(
         select=rules[0],
         ignore=rules[1],
     )
-    notes = (*_ending_notes(request, outcome), *report.notes, *plan.notes)
+    unfinished = _unfinished(outcome)
+    every = (*_ending_notes(request, outcome), *report.notes, *plan.notes)
+    notes = tuple(note for note in dict.fromkeys(every) if note != unfinished)
     # The file of a trace that is not kept has a name that means nothing.
     source = plan.target.shown if request.save is None else str(out)
     snapshot = replace(report.snapshot, source=source)
-    report = replace(report, snapshot=snapshot, notes=tuple(dict.fromkeys(notes)))
+    report = replace(report, snapshot=snapshot, notes=notes, unfinished=unfinished)
     return Answer(report, analyses, outcome)
+
+
+def _unfinished(outcome: Outcome) -> str:
+    """Why the script did not come to its end, where that was neither asked for nor an exception of its own."""
+    from oomph.tracing.child.request import Ending
+
+    stopped = (Ending.INTERRUPTED, Ending.LIMIT, Ending.GPU_CODE, Ending.EXITED)
+    return (outcome.sentence or "It was stopped.") if outcome.ending in stopped else ""
 
 
 def _ending_notes(request: Request, outcome: Outcome) -> list[str]:

@@ -100,7 +100,8 @@ class TraceReport:
     `command` is what was traced, in words. `gpu` and `torch` are what the answer speaks for; `installed_torch` is the
     PyTorch that ran. `snapshot` is the same report as of a real run's snapshot: what was alive at the moment, why a
     request failed, what if. `devices` has an entry for each of its devices. `suppressed` is what would have been
-    written or sent, `assumptions` what stood in for values that only a GPU computes.
+    written or sent, `assumptions` what stood in for values that only a GPU computes. `unfinished` is why the script did
+    not come to its end, or to the steps that were wanted ("": it did, or `failed` tells).
     """
 
     command: str
@@ -121,6 +122,7 @@ class TraceReport:
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     failed: Ending | None = None
+    unfinished: str = ""
 
     @property
     def shown(self) -> DeviceTrace | None:

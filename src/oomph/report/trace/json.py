@@ -86,6 +86,7 @@ def _trace(view: TraceView, writer: Writer) -> wire.Trace:
             out_of_memory=failed.out_of_memory,
         ),
         snapshot=writer.snapshot(view.snapshot),
+        unfinished=report.unfinished,
     )
 
 

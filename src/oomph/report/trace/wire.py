@@ -121,6 +121,7 @@ class Trace(Strict):
     notes: list[str]
     failed: Failed | None
     snapshot: Snapshot
+    unfinished: Annotated[str, Meta(description='Why the script did not come to its end; "": it did.')] = ""
 
 
 class Largest(Strict):
