@@ -13,6 +13,7 @@ _PACKAGES = (
     "oomph.tracing.device.answers",
     "oomph.tracing.frontend",
     "oomph.tracing.kernels.attention",
+    "oomph.tracing.kernels.missing",
     "oomph.tracing.libraries",
     "oomph.tracing.ranks",
     "oomph.tracing.suppress",
