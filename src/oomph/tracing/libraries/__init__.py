@@ -18,6 +18,7 @@ _MODULES = (
     "weights",
     "safetensors",
     "same_paths",
+    "flash",
     "tokenizer",
     "data",
     "trainer",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from oomph.errors import InputError
 from oomph.tracing.libraries import during
-from oomph.tracing.libraries.fakes import host_tensor
+from oomph.tracing.libraries.fakes import host_tensor, is_fake
 from oomph.tracing.libraries.hub import set_environment
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def header(path: str) -> dict[str, tuple[tuple[int, ...], str]]:
 class _Loader:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._both: set[int] = set()
+        self._apart = False
 
     def resolve(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The checkpoint's files, or the stand-in's name where there are none."""
@@ -114,12 +114,9 @@ class _Loader:
 
     def equal(self, original: Callable[..., Any], one: Any, other: Any, *args: Any) -> Any:
         """Whether two weights that could be tied are: stand-ins hold nothing, so the checkpoint's kind decides."""
-        if id(one) in self._both or id(other) in self._both:
-            return False
-        try:
+        if not is_fake(one) and not is_fake(other):
             return original(one, other, *args)
-        except Exception:  # noqa: BLE001 - fake tensors have no values to compare
-            return bool(one.shape == other.shape)
+        return not self._apart and bool(one.shape == other.shape)
 
     def load(self, inner: Callable[..., Any], bound: bool, *args: Any, **kwargs: Any) -> Any:
         """transformers' `_load_pretrained_model` on tensors that hold nothing."""
@@ -158,9 +155,9 @@ class _Loader:
         stored = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or torch.float32
         stored = getattr(torch, stored) if isinstance(stored, str) else stored
         tied = _tied(model)
-        if _keeps_both(config):
-            self._both.update(id(one) for one in model.parameters())
-            tied = set()
+        self._apart = _keeps_both(config)
+        if self._apart:
+            tied.discard("lm_head.weight")
         tensors = {}
         for key, tensor in model.state_dict().items():
             if key in tied or not hasattr(tensor, "shape"):

@@ -62,6 +62,8 @@ class Fakes:
             if not self._add(parts, argument):
                 return None
         for name, argument in kwargs.items():
+            if type(argument) is self._fake:  # `out=`, which is the result: plans know the places of `args` alone
+                return None
             parts.append(name)
             if not self._add(parts, argument):
                 return None
