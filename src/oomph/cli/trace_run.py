@@ -73,9 +73,13 @@ def run(request: Request) -> int:
 def trace_all(
     request: Request, plan: Plan, rules: tuple[Sequence[str], Sequence[str]], folder: Path
 ) -> list[Answer]:
-    """The answer of each rank that was asked for. Raises InputError where a trace could not be made."""
+    """The answer of each rank that was asked for, in order: a later one receives what an earlier one sent. Raises
+    InputError where a trace could not be made."""
+    from oomph.tracing.ranks.mail import carried
+
     ranks = ranks_of(request, plan.world)
-    return [trace_one(request, plan, rank, rules, folder, many=len(ranks) > 1) for rank in ranks]
+    with carried(folder):
+        return [trace_one(request, plan, rank, rules, folder, many=len(ranks) > 1) for rank in ranks]
 
 
 def trace_one(

@@ -7,6 +7,7 @@ devices, and the rank and size of the trace's settings.
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import inspect
 import os
@@ -37,11 +38,17 @@ def install(recorder: Recorder) -> None:
     def rendezvous(_original: Any, *_args: Any, **_kwargs: Any) -> Iterator[tuple[Any, int, int]]:
         yield dist.HashStore(), settings.rank, settings.world
 
-    def barrier(_original: Any, *_args: Any, **_kwargs: Any) -> None:
+    def nothing(_original: Any, *_args: Any, **_kwargs: Any) -> None:
         return None
 
+    def timeout(original: Any, backend: Any) -> Any:
+        """NCCL's is ten minutes (torch/distributed/constants.py); a build for the CPU warns that NCCL is not there."""
+        return dt.timedelta(minutes=10) if backend == "nccl" else original(backend)
+
+    everywhere(recorder, c10d, "_get_default_timeout", timeout)
+    everywhere(recorder, c10d, "_set_pg_timeout", nothing)
     everywhere(recorder, c10d, "rendezvous", rendezvous)
-    everywhere(recorder, c10d, "_store_based_barrier", barrier)
+    everywhere(recorder, c10d, "_store_based_barrier", nothing)
     everywhere(recorder, c10d, "init_process_group", _initialized(recorder))
     everywhere(recorder, c10d, "_new_process_group_helper", _helper(c10d))
     recorder.patches.set(dist, "is_nccl_available", lambda: True)

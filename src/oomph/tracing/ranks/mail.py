@@ -9,11 +9,27 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 #: The variable that names the folder. Whoever sets it makes the folder, private, and takes it away again.
 VARIABLE = "OOMPH_TRACE_MAIL"
+
+
+@contextmanager
+def carried(folder: Path) -> Iterator[None]:
+    """Processes that are started inside have this private folder for their mail."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
 
 
 class Mail:
