@@ -59,11 +59,11 @@ STEP = (
 
 
 def recipes(**changes) -> Recipes:
-    variant = Variant("full", "fp32", False, "sdpa", "adamw", "equal", False, (Part("load", "load"),), STEP, STEP)
+    variant = Variant("full", "fp32", False, "sdpa", "adamw", "equal", False, (80,), (Part("load", "load"),), STEP, STEP)
     whole = Recipes(
         schema_version=1,
         family="toy",
-        speaks_for=SpeaksFor("2.13", "5.0", "", "a100", "Toy"),
+        speaks_for=SpeaksFor("2.13", "5.0", "", "Toy"),
         dimensions={"b": "batch", "hidden": "width", "layers": "layers"},
         fixed={},
         limits={"hidden": (1, 64, 1)},

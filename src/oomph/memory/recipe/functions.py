@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from oomph.memory.recipe.kernels import embedding_scratch, reduce_buffer, reduce_counters
+from oomph.memory.recipe import kernels
 
 
 def ceil(value: int, divisor: int) -> int:
@@ -28,10 +28,15 @@ def above(value: int, limit: int, result: int) -> int:
 FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "above": above,
     "ceil": ceil,
-    "embedding_scratch": embedding_scratch,
+    "efficient_workspace": kernels.efficient_workspace,
+    "embedding_scratch": kernels.embedding_scratch,
+    "flash_partials": kernels.flash_partials,
+    "flash_query_sums": kernels.flash_query_sums,
+    "flash_row_sums": kernels.flash_row_sums,
+    "layer_norm_partial": kernels.layer_norm_partial,
     "max": lambda *values: max(values),
     "min": lambda *values: min(values),
-    "reduce_buffer": reduce_buffer,
-    "reduce_counters": reduce_counters,
+    "reduce_buffer": kernels.reduce_buffer,
+    "reduce_counters": kernels.reduce_counters,
     "up": up,
 }

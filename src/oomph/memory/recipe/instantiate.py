@@ -46,6 +46,12 @@ def instantiate(recipes: Recipes, variant: Variant, dimensions: Mapping[str, int
     Raises RecipeError where a dimension is missing, below 1 or not the one that the recipe is for, where a size is not
     whole or negative, and where a recipe frees what is not there.
     """
+    capability = dimensions.get("capability")
+    if capability is not None and capability not in variant.capabilities:
+        known = ", ".join(map(str, variant.capabilities))
+        raise RecipeError(
+            f"this recipe of {recipes.family} is for compute capability {known}, not {capability}"
+        )
     player = Player(recipes, dimensions)
     player.play(variant.setup)
     for step in range(steps):

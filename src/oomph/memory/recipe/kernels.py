@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.memory.kernels.arithmetic import Counts
+from oomph.memory.kernels.arithmetic import Counts, div_up
+from oomph.memory.kernels.attention import (
+    efficient_workspace_bytes,
+    flash_splits,
+    round_up,
+    rounded_head,
+)
 from oomph.memory.kernels.embedding import Gradient
 from oomph.memory.kernels.iteration import reduction
+from oomph.memory.kernels.layer_norm import partial_bytes
 from oomph.memory.kernels.reduce_launch import Kernel, Scratch, scratch
 
 #: The blocks that an embedding's gradient may take, by their numbers in `embedding_scratch`.
@@ -91,3 +98,43 @@ def embedding_scratch(which: int, sizes: Sequence[int], gpu: Sequence[int]) -> i
     )
     sorting = call.sorting()
     return {**sorting, **call.sums()}.get(EMBEDDING_BLOCKS[which], 0) if sorting else 0
+
+
+def flash_partials(which: int, sizes: Sequence[int], multiprocessors: int) -> int:
+    """Bytes of flash attention's partial results where the keys are split, 0 where they are not: with `which` 0 the
+    log-sum-exps, with 1 the outputs. `sizes`: batch, heads, rows, keys, head size."""
+    batch, heads, rows, keys, size = sizes
+    splits = flash_splits(batch * heads * div_up(rows, 64), keys, size, multiprocessors)
+    rowwise = splits * batch * heads * rows * 4 if splits > 1 else 0
+    return rowwise * (rounded_head(size) if which else 1)
+
+
+def flash_row_sums(sizes: Sequence[int]) -> int:
+    """Bytes of a number per row in flash attention's backward. `sizes`: batch, heads, rows."""
+    batch, heads, rows = sizes
+    return batch * heads * round_up(rows, 128) * 4
+
+
+def flash_query_sums(sizes: Sequence[int]) -> int:
+    """Bytes of the float32 gradient of the query in flash attention's backward. `sizes`: batch, heads, rows, head
+    size."""
+    batch, heads, rows, size = sizes
+    return batch * round_up(rows, 128) * heads * rounded_head(size) * 4
+
+
+def efficient_workspace(sizes: Sequence[int], kind: Sequence[int]) -> int:
+    """Bytes of memory-efficient attention's sums in backward. `sizes`: batch, heads, rows, keys, head size, that of the
+    values. `kind`: 1 for half precision, compute capability as 10 * major + minor, 1 with dropout."""
+    batch, heads, rows, keys, size, wide = sizes
+    half, capability, dropout = kind
+    return efficient_workspace_bytes(
+        batch * heads, rows, keys, size, wide, bool(half), divmod(capability, 10), bool(dropout)
+    )
+
+
+def layer_norm_partial(sizes: Sequence[int], gpu: Sequence[int]) -> int:
+    """Bytes of a layer norm's partial gradients. `sizes`: rows, columns, bytes of an element. `gpu`: multiprocessors,
+    torch as 100 * major + minor."""
+    rows, columns, itemsize = sizes
+    multiprocessors, torch = gpu
+    return partial_bytes(rows, columns, itemsize, multiprocessors, divmod(torch, 100))

@@ -71,7 +71,8 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to train. `method` is full or lora, `precision` fp32, bf16 or bf16-autocast, `checkpointing` whether
     each layer is computed again in backward. `heads` says how kv_heads is to heads: equal, grouped (fewer) or single;
     `tied` whether the output layer shares the embedding's weight. `setup` happens once, then `first` (the first step),
-    then `next` for each further step."""
+    then `next` for each further step. `capabilities` are the compute capabilities (10 * major + minor) that it was
+    traced for: others may choose other kernels."""
 
     method: str
     precision: str
@@ -80,18 +81,18 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     optimizer: str
     heads: str
     tied: bool
+    capabilities: tuple[int, ...]
     setup: tuple[Part, ...]
     first: tuple[Part, ...]
     next: tuple[Part, ...]
 
 
 class SpeaksFor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose sequence it is: the versions that were traced, and the GPU whose kernels were assumed."""
+    """Whose sequence it is: the versions that were traced, and the model's class."""
 
     torch: str
     transformers: str
     peft: str
-    gpu: str
     class_name: str
 
 
@@ -110,15 +111,17 @@ class Recipes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     blocks: tuple[Block, ...]
     sections: dict[str, tuple[Entry, ...]]
 
-    def variant(self, **choices: str | bool) -> Variant:
-        """The recipe for these choices (fields of `Variant`); of those that are left open, the first. Raises
-        RecipeError, naming those there are, when there is none."""
+    def variant(self, capability: int | None = None, **choices: str | bool) -> Variant:
+        """The recipe for these choices (fields of `Variant`) on a GPU of this compute capability; of those that are
+        left open, the first. Raises RecipeError, naming those there are, when there is none."""
         for each in self.variants:
             if all(getattr(each, name) == value for name, value in choices.items()):
-                return each
+                if capability is None or capability in each.capabilities:
+                    return each
         there = "; ".join(describe(each) for each in self.variants)
-        wanted = ", ".join(f"{name} {value}" for name, value in choices.items())
-        raise RecipeError(f"no recipe of {self.family} for {wanted}. There are: {there}")
+        wanted = [f"{name} {value}" for name, value in choices.items()]
+        wanted += [] if capability is None else [f"compute capability {capability}"]
+        raise RecipeError(f"no recipe of {self.family} for {', '.join(wanted)}. There are: {there}")
 
 
 def describe(variant: Variant) -> str:
@@ -127,7 +130,7 @@ def describe(variant: Variant) -> str:
     tied = "tied" if variant.tied else "untied"
     return (
         f"{variant.method}, {variant.precision}, {checkpointing}, {variant.attention}, {variant.optimizer}, "
-        f"{variant.heads} heads, {tied}"
+        f"{variant.heads} heads, {tied}, compute capability {', '.join(map(str, variant.capabilities))}"
     )
 
 

@@ -44,8 +44,9 @@ def assemble(streams: Sequence[Stream], names: Sequence[str]) -> Draft:
     """The recipe that all runs follow. The second has one layer more than the first and is else the same; the others
     may differ in any dimension. `names` are the dimensions that sizes may be made of.
 
-    Each run has its setup (sections that come once), then three steps at least of the same sections. Raises
-    RecipeError where the runs follow no common recipe, or one whose sizes are no expressions of the dimensions.
+    Each run has its setup (sections that come once), then the same sections in each step: three steps or more in the
+    first two runs, two or more in the others. Raises RecipeError where the runs follow no common recipe, or one whose
+    sizes are no expressions of the dimensions.
     """
     sections, turns = _sections(streams[0], streams[1])
     runs = [_play(sections, turns, stream) for stream in streams]
@@ -69,11 +70,13 @@ def assemble(streams: Sequence[Stream], names: Sequence[str]) -> Draft:
             return Free(slot, solved.place[site])
         return Alloc(block(str(sizes[site]), sections[key].stream.seen[event]), slot)
 
+    workspace = streams[1].dimensions.get("blas_workspace")
     for key, found in sections.items():
         kept: dict[int, list[Entry]] = {}
         for index, (place, event) in enumerate(found.kept):
             seen = found.stream.seen[event]
-            kept.setdefault(place, []).append(Keep(block(str(seen.size), seen), f"w.{found.name}.{index}"))
+            size = "blas_workspace" if seen.size == workspace else str(seen.size)
+            kept.setdefault(place, []).append(Keep(block(size, seen), f"w.{found.name}.{index}"))
         draft.sections[key] = _looped(found, partial(entry, key, found.freed), kept)
     _order(draft, turns)
     return draft
@@ -94,7 +97,10 @@ def _sections(short: Stream, long: Stream) -> tuple[dict[str, Section], list[_Tu
 
 def _play(sections: dict[str, Section], turns: Sequence[_Turn], stream: Stream) -> Played:
     played = Played()
+    rounds = stream.rounds
     for turn in turns:
+        if turn.round >= rounds:
+            break
         for place, event in cutting.sites(sections[turn.key], stream, turn.round):
             played.sites.append((turn.key, place))
             played.events.append(event)

@@ -36,25 +36,52 @@ class Collection:
         self._names: dict[tuple[Entry, ...], str] = {}
         self._variants: list[Variant] = []
 
-    def add(self, draft: Draft, choices: Mapping[str, object]) -> None:
-        """One more way to train; `choices` are the fields of its `Variant` that say which."""
-        numbers = [self._blocks.setdefault(block, len(self._blocks)) for block in draft.blocks]
+    def add(self, draft: Draft, choices: Mapping[str, object], capabilities: Sequence[int]) -> Variant:
+        """One more way to train; `choices` are the fields of its `Variant` that say which. Where the same choices are
+        there with the same sections, for other GPUs, it is one recipe for all of these."""
         names: dict[str, str] = {}
         for key, entries in draft.sections.items():
-            moved = _renumbered(entries, numbers)
-            names[key] = self._names.get(moved) or self._named(key.partition(".")[0], moved)
+            moved = self._moved(entries, draft.blocks)
+            names[key] = self._names.get(moved) or self._named(key.replace("-", ".").partition(".")[0], moved)
 
         def parts(given: Sequence[Part]) -> tuple[Part, ...]:
             return tuple(Part(part.phase, names[part.section]) for part in given)
 
-        variant = {"setup": parts(draft.setup), "first": parts(draft.first), "next": parts(draft.next)}
-        self._variants.append(msgspec.convert({**choices, **variant}, Variant))
+        order = {"setup": parts(draft.setup), "first": parts(draft.first), "next": parts(draft.next)}
+        variant = msgspec.convert({**choices, **order, "capabilities": tuple(capabilities)}, Variant)
+        for place, one in enumerate(self._variants):
+            every = tuple(sorted({*one.capabilities, *capabilities}))
+            if msgspec.structs.replace(one, capabilities=variant.capabilities) == variant:
+                self._variants[place] = msgspec.structs.replace(one, capabilities=every)
+                return self._variants[place]
+        self._variants.append(variant)
+        return variant
+
+    def take_over(self, recipes: Recipes, variant: Variant) -> None:
+        """A recipe of a file that was made before."""
+        parts = (*variant.setup, *variant.first, *variant.next)
+        draft = Draft(list(recipes.blocks), setup=variant.setup, first=variant.first, next=variant.next)
+        draft.sections = {part.section: recipes.sections[part.section] for part in parts}
+        self.add(draft, choices_of(variant), variant.capabilities)
 
     def _named(self, stem: str, entries: tuple[Entry, ...]) -> str:
         number = 1 + sum(each.rpartition("-")[0] == stem for each in self._sections)
         name = self._names[entries] = f"{stem}-{number}"
         self._sections[name] = entries
         return name
+
+    def _moved(self, entries: Sequence[Entry], blocks: Sequence[Block]) -> tuple[Entry, ...]:
+        """The same entries with this collection's numbers of blocks."""
+        result: list[Entry] = []
+        for entry in entries:
+            if isinstance(entry, Loop):
+                result.append(Loop(entry.count, self._moved(entry.entries, blocks)))
+            elif isinstance(entry, (Alloc, Keep)):
+                number = self._blocks.setdefault(blocks[entry.block], len(self._blocks))
+                result.append(msgspec.structs.replace(entry, block=number))
+            else:
+                result.append(entry)
+        return tuple(result)
 
     def recipes(
         self,
@@ -76,22 +103,34 @@ class Collection:
         )
 
 
-def _renumbered(entries: Sequence[Entry], numbers: Sequence[int]) -> tuple[Entry, ...]:
-    result: list[Entry] = []
-    for entry in entries:
-        if isinstance(entry, Loop):
-            result.append(Loop(entry.count, _renumbered(entry.entries, numbers)))
-        elif isinstance(entry, (Alloc, Keep)):
-            result.append(msgspec.structs.replace(entry, block=numbers[entry.block]))
-        else:
-            result.append(entry)
-    return tuple(result)
+def choices_of(variant: Variant) -> dict[str, object]:
+    """The fields that say which way to train a recipe is of."""
+    others = ("capabilities", "setup", "first", "next")
+    return {name: value for name, value in msgspec.structs.asdict(variant).items() if name not in others}
+
+
+def spelled_out(recipes: Recipes, variant: Variant) -> tuple[object, ...]:
+    """A recipe without the numbers and names that depend on what else is in its file, to be compared."""
+
+    def entries(given: Sequence[Entry]) -> tuple[object, ...]:
+        return tuple(
+            (entry.count, entries(entry.entries))
+            if isinstance(entry, Loop)
+            else (type(entry).__name__, recipes.blocks[entry.block], entry.slot)
+            if isinstance(entry, (Alloc, Keep))
+            else entry
+            for entry in given
+        )
+
+    return tuple(
+        tuple((part.phase, entries(recipes.sections[part.section])) for part in parts)
+        for parts in (variant.setup, variant.first, variant.next)
+    )
 
 
 def prove(recipes: Recipes, variant: Variant, stream: Stream) -> None:
     """Raises RecipeError, with the first difference, unless the recipe gives exactly the run's events."""
-    steps = 1 + max(cut.round for cut in stream.cuts)
-    made = instantiate(recipes, variant, stream.dimensions, steps)
+    made = instantiate(recipes, variant, stream.dimensions, stream.rounds)
     pairs = zip(made.number, made.size, strict=True)
     for place, (mine, real) in enumerate(zip_longest(pairs, stream.signed_sizes())):
         if mine != real:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: What the names in expressions mean. `sms`, `sm_threads` and `blas_workspace` are the GPU's.
+#: What the names in expressions mean.
 MEANINGS = {
     "b": "sequences in a batch",
     "s": "tokens in a sequence",
@@ -25,10 +25,15 @@ MEANINGS = {
     "rank": "rank of the adapters (LoRA)",
     "sms": "multiprocessors of the GPU",
     "sm_threads": "threads that a multiprocessor holds",
+    "capability": "compute capability of the GPU, 10 * major + minor",
     "blas_workspace": "bytes of cuBLAS's workspace on this GPU",
 }
+#: The dimensions that the GPU has.
+GPU_NAMES = ("sms", "sm_threads", "capability", "blas_workspace")
 
 Dimensions = Mapping[str, int]
+#: Wider heads, and those of other widths, are computed by other kernels.
+_HEADS = {"head_dim": (8, 256, 8)}
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Family:
     attention: str = "sdpa"
     targets: tuple[str, ...] = ()
     fixed: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, tuple[int, int, int]] = field(default_factory=lambda: dict(_HEADS))
 
 
 _GATED = ("b", "s", "layers", "hidden", "intermediate", "heads", "kv_heads", "head_dim", "vocab", "rank")

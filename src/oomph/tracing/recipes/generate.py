@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
-from typing import Any
 
 from oomph.hardware.gpus import Gpu
 from oomph.memory.recipe.expression import RecipeError
-from oomph.memory.recipe.model import Recipes, SpeaksFor
+from oomph.memory.recipe.model import Recipes, SpeaksFor, Variant
 from oomph.tracing.recipes.assemble import assemble
 from oomph.tracing.recipes.collect import Collection, prove
-from oomph.tracing.recipes.families import MEANINGS, Family
+from oomph.tracing.recipes.families import GPU_NAMES, MEANINGS, Family
 from oomph.tracing.recipes.observe import observe
+from oomph.tracing.recipes.single import filled
 from oomph.tracing.recipes.step import Choice
 from oomph.tracing.settings import Version
 
@@ -37,15 +38,18 @@ _RUNS = (
     (5, 1384, 672, 1304, 3, 4, 40, 1511, 3011, 13, 3),
     (2, 1688, 880, 1384, 5, 2, 72, 2003, 3019, 6, 5),
     (7, 776, 896, 1448, 4, 7, 88, 1777, 3023, 17, 3),
-    (4, 1048, 1008, 1528, 7, 2, 104, 2221, 3037, 19, 6),
 )
+#: The first two runs show that the third step is as the second.
+_STEPS = (3, 3, 2, 2, 2, 2)
+#: A batch of one, with as many layers as the first.
+_SINGLE = (1, 1201, 960, 1336, 3, 4, 48, 1609, 3041, 7, 3)
 METHODS = ("full", "lora")
 PRECISIONS = ("fp32", "bf16", "bf16-autocast")
 
 
 def runs(family: Family, heads: str) -> Iterator[dict[str, int]]:
-    """The dimensions of each run that a recipe is found from."""
-    for numbers in _RUNS:
+    """The dimensions of each run that a recipe is found from, the batch of one last."""
+    for numbers in (*_RUNS, _SINGLE):
         run = dict(zip(_FIELDS, numbers, strict=True))
         group = run.pop("group")
         run["heads"] = run["kv_heads"] * group
@@ -58,6 +62,21 @@ def runs(family: Family, heads: str) -> Iterator[dict[str, int]]:
         yield run
 
 
+def gpus(gpu: Gpu) -> Iterator[Gpu]:
+    """The GPU of each run: of one generation, with other numbers of processors, so that sizes are told to be made of
+    them."""
+    others = ((8, 6), (8, 9), (8, 0), (8, 0)) if gpu.capability[0] == 8 else (gpu.capability,) * 4
+    yield gpu
+    yield gpu
+    for capability, processors, threads in zip(others, (24, 34, 10, 2), (-512, -512, -1024, 0), strict=True):
+        yield replace(
+            gpu,
+            capability=capability,
+            multiprocessors=gpu.multiprocessors - processors,
+            threads_per_multiprocessor=gpu.threads_per_multiprocessor + threads,
+        )
+
+
 def choices(family: Family) -> Iterator[Choice]:
     """Every way to train that the family's recipes are made for."""
     for tied, heads, method, precision, checkpointing in product(
@@ -66,39 +85,34 @@ def choices(family: Family) -> Iterator[Choice]:
         yield Choice(method, precision, checkpointing, family.attention, heads=heads, tied=tied)
 
 
-def generate(
-    family: Family,
-    gpu: Gpu,
-    torch: Version,
-    wanted: Iterable[Choice],
-    told: Callable[[Choice], Any] = lambda _: None,
-) -> Recipes:
-    """The recipes of a family for these choices, each proved on every run that it was made from.
+def generate(family: Family, choice: Choice, gpu: Gpu, torch: Version, collection: Collection) -> Variant:
+    """Makes one recipe, proves it on every run that it was made from, and adds it to a collection.
 
-    Raises RecipeError where one cannot be found, naming the choice."""
-    collection = Collection(family.name, _speaks_for(family, gpu, torch))
-    proofs = []
-    for choice in wanted:
-        streams = [observe(family, run, choice, gpu, torch) for run in runs(family, choice.heads)]
-        try:
-            collection.add(assemble(streams, family.names), vars(choice))
-        except RecipeError as error:
-            raise RecipeError(f"{family.name}, {choice}: {error}") from error
-        proofs.append(streams)
-        told(choice)
-    recipes = collection.recipes(_meanings(family), family.fixed, {})
-    for variant, streams in zip(recipes.variants, proofs, strict=True):
+    Raises RecipeError, naming the choice, where none can be found.
+    """
+    sizes = zip(runs(family, choice.heads), gpus(gpu), _STEPS, strict=True)
+    streams = [observe(family, run, choice, each, torch, steps) for run, each, steps in sizes]
+    capabilities = sorted({stream.dimensions["capability"] for stream in streams})
+    try:
+        streams[-1] = filled(streams[-1], streams[0])
+        draft = assemble(streams, (*family.names, "sms", "sm_threads", "capability"))
+        variant = collection.add(draft, vars(choice), capabilities)
+        recipes = whole(family, collection)
         for stream in streams:
             prove(recipes, variant, stream)
-    return recipes
+    except RecipeError as error:
+        raise RecipeError(f"{family.name}, {choice}: {error}") from error
+    return variant
 
 
-def _meanings(family: Family) -> dict[str, str]:
-    gpu = ("sms", "sm_threads", "blas_workspace")
-    return {name: meaning for name, meaning in MEANINGS.items() if name in (*family.names, *gpu)}
+def whole(family: Family, collection: Collection) -> Recipes:
+    """All recipes of a collection, with what the family says of its dimensions."""
+    meanings = {name: meaning for name, meaning in MEANINGS.items() if name in (*family.names, *GPU_NAMES)}
+    return collection.recipes(meanings, family.fixed, family.limits)
 
 
-def _speaks_for(family: Family, gpu: Gpu, torch: Version) -> SpeaksFor:
+def speaks_for(family: Family, torch: Version) -> SpeaksFor:
+    """The versions that are installed here."""
     import peft
     import transformers
 
@@ -106,6 +120,5 @@ def _speaks_for(family: Family, gpu: Gpu, torch: Version) -> SpeaksFor:
         torch=f"{torch[0]}.{torch[1]}",
         transformers=str(transformers.__version__),
         peft=str(peft.__version__),
-        gpu=gpu.name,
         class_name=family.class_name,
     )

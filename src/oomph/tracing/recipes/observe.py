@@ -12,11 +12,13 @@ from oomph.hardware.gpus import Gpu
 from oomph.memory.categories import CATEGORIES
 from oomph.phases import Phase
 from oomph.tracing.recipes.families import Dimensions, Family
-from oomph.tracing.recipes.scratch import Launch, watched
-from oomph.tracing.recipes.step import STEPS, UNORDERED, Choice, train
+from oomph.tracing.recipes.scratch import NEXT, REST, Launch, watched
+from oomph.tracing.recipes.step import Choice, train
 from oomph.tracing.recipes.stream import Hold, Seen, Stream
 from oomph.tracing.recorder.blocks import Block
+from oomph.tracing.recorder.kernels import Kernels
 from oomph.tracing.recorder.memory import ALLOC, FREE_REQUESTED, DeviceMemory
+from oomph.tracing.recorder.recorder import Recorder
 from oomph.tracing.settings import TraceSettings, Version
 
 _LAYER = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -30,7 +32,7 @@ class _Mark:
 
 
 def observe(
-    family: Family, dimensions: Dimensions, choice: Choice, gpu: Gpu, torch: Version, steps: int = STEPS
+    family: Family, dimensions: Dimensions, choice: Choice, gpu: Gpu, torch: Version, steps: int
 ) -> Stream:
     """What training a model of these dimensions does. The GPU's own dimensions are added to the stream's."""
     from oomph.tracing.kernels.blas import workspace_bytes
@@ -46,6 +48,15 @@ def observe(
         assert recorder is not None
         memory = recorder.memory(0)
         watch.count = memory.__len__
+
+        def run(original: Any, *arguments: Any) -> Any:
+            try:
+                return original(*arguments)
+            finally:
+                watch.end()
+
+        recorder.patches.wrap(Kernels, "run", run)
+        unordered = _watch_autocast(recorder)
 
         def seen(block: Block, tensor: Any, operator: Any) -> None:
             tensors[block.number] = _seen(block, tensor, getattr(operator, "name", operator) or "")
@@ -69,9 +80,30 @@ def observe(
         **dimensions,
         "sms": gpu.multiprocessors,
         "sm_threads": gpu.threads_per_multiprocessor,
+        "capability": gpu.capability[0] * 10 + gpu.capability[1],
         "blas_workspace": workspace_bytes(gpu, torch),
     }
-    return _Builder(memory, tensors, watch.launches, marks).stream(where)
+    return _Builder(memory, tensors, watch.launches, marks, unordered).stream(where)
+
+
+def _watch_autocast(recorder: Recorder) -> list[tuple[int, int]]:
+    """Where autocast forgets the weights that it has cast: ranges of events, which grow as the trace does.
+
+    It does so in the order of a hash table keyed by addresses, which is another in each process. Nothing is allocated
+    in between, so the order decides nothing."""
+    import torch
+
+    memory = recorder.memory(0)
+    ranges: list[tuple[int, int]] = []
+
+    def clear(original: Any) -> None:
+        begin = len(memory)
+        original()
+        if len(memory) > begin:
+            ranges.append((begin, len(memory)))
+
+    recorder.patches.wrap(torch, "clear_autocast_cache", clear)
+    return ranges
 
 
 def _seen(block: Block, tensor: Any, operator: str) -> Seen:
@@ -95,10 +127,12 @@ class _Builder:
         seen: Mapping[int, Seen],
         launches: Sequence[Launch],
         marks: Sequence[_Mark],
+        unordered: Sequence[tuple[int, int]],
     ) -> None:
         self.seen = seen
         self.launches = deque(launches)
         self.marks = deque(marks)
+        self.unordered = deque(unordered)
         self.kinds, self.addresses = memory.kind, memory.address
         self.at: dict[int, int] = {}
         self.numbers: dict[int, int] = {}
@@ -112,8 +146,15 @@ class _Builder:
                 self._cut(stream, self.marks.popleft())
             if not self.marks:
                 break
-            if self.launches and self.launches[0].events <= event:
-                event = self._launch(stream, self.launches.popleft(), event)
+            if self.launches and self.launches[0].begin <= event:
+                launch = self.launches.popleft()
+                self._launch(stream, launch)
+                event = launch.end
+                continue
+            if self.unordered and self.unordered[0][0] <= event:
+                begin, end = self.unordered.popleft()
+                self._forget(stream, begin, end)
+                event = end
                 continue
             number = self._step(event)
             if number is not None and number >= 0:
@@ -127,9 +168,12 @@ class _Builder:
 
     def _cut(self, stream: Stream, mark: _Mark) -> None:
         stream.cut(mark.section, mark.phase.value)
-        if mark.section == UNORDERED:
-            part = slice(stream.cuts[-1].begin, stream.cuts[-1].end)
-            stream.events[part] = sorted(stream.events[part])
+
+    def _forget(self, stream: Stream, begin: int, end: int) -> None:
+        """Frees without an order of their own: oldest block first."""
+        found = [number for event in range(begin, end) if (number := self._step(event)) is not None]
+        for number in sorted(self.numbers[~number] for number in found):
+            stream.free(number)
 
     def _step(self, event: int) -> int | None:
         """The number of the block that an event allocates, `~number` for one that it frees."""
@@ -141,23 +185,20 @@ class _Builder:
             return ~self.at.pop(self.addresses[event])
         return None
 
-    def _launch(self, stream: Stream, launch: Launch, event: int) -> int:
-        """Passes over what a call did; the event after it."""
-        wanted, results = launch.results + 2 * launch.taken, deque[int]()
-        while wanted:
+    def _launch(self, stream: Stream, launch: Launch) -> None:
+        """Passes over what a call did, and puts in what it could do."""
+        results = deque[int]()
+        for event in range(launch.begin, launch.end):
             number = self._step(event)
-            if number is not None:
-                wanted -= 1
-                if number >= 0 and self.seen[number].result:
-                    results.append(number)
-            event += 1
+            if number is not None and number >= 0 and self.seen[number].result:
+                results.append(number)
         held: dict[str, int] = {}
         for step in launch.steps:
-            if not step.name:
-                number = results.popleft()
-                self.numbers[number] = stream.alloc(self.seen[number])
+            if step in (NEXT, REST):
+                for _ in range(1 if step is NEXT else len(results)):
+                    number = results.popleft()
+                    self.numbers[number] = stream.alloc(self.seen[number])
             elif step.block is not None:
                 held[step.name] = stream.alloc(step.block)
             else:
                 stream.free(held.pop(step.name))
-        return event

@@ -4,25 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.memory.recipe.expression import Argument, Expression, RecipeError, call
+from oomph.memory.recipe.expression import Argument, Expression, RecipeError, call, name, number
 from oomph.memory.recipe.functions import FUNCTIONS
 from oomph.tracing.recipes.fit import Fitter
 from oomph.tracing.recipes.slots import Played, Site
 from oomph.tracing.recipes.stream import Seen, Stream
 
+#: By how many bytes a block of a batch of one may be larger: a label more per sequence that is not cut off.
+_MOST_MORE = 8
+
 
 class Sizing:
-    """`runs` are the streams as sites, in the same order. `names` are what sizes may be made of."""
+    """`runs` are the streams as sites, in the same order. `names` are what sizes may be made of. Runs of one
+    sequence have blocks of no bytes where larger batches have some."""
 
     def __init__(self, streams: Sequence[Stream], runs: Sequence[Played], names: Sequence[str]) -> None:
-        self._dimensions = [stream.dimensions for stream in streams]
+        tables = [_table(stream, run) for stream, run in zip(streams, runs, strict=True)]
+        several = [stream.dimensions["b"] > 1 for stream in streams]
+        self._dimensions = [stream.dimensions for stream, many in zip(streams, several, strict=True) if many]
+        self._tables = [table for table, many in zip(tables, several, strict=True) if many]
+        self._singles = [
+            (stream.dimensions, table)
+            for stream, table, many in zip(streams, tables, several, strict=True)
+            if not many
+        ]
         self._fitter = Fitter(self._dimensions, names)
-        self._tables = [_table(stream, run) for stream, run in zip(streams, runs, strict=True)]
 
     def all(self) -> dict[Site, Expression]:
         """The size of each site. Raises RecipeError for one that is no expression of the dimensions, or that differs
         between layers."""
-        return {site: self._fit(site, [table[site] for table in self._tables]) for site in self._tables[0]}
+        return {
+            site: self._single(site, self._fit(site, [table[site] for table in self._tables]))
+            for site in self._tables[0]
+        }
+
+    def _single(self, site: Site, found: Expression) -> Expression:
+        """The same for a batch of one too, where the block may be missing."""
+        for dimensions, table in self._singles:
+            size = table[site].size
+            if not size and found.evaluate(dimensions, FUNCTIONS):
+                found = call("above", name("b"), number(1), found)
+            more = size - found.evaluate(dimensions, FUNCTIONS)
+            if 0 < more <= _MOST_MORE:
+                found = found + number(more) - call("above", name("b"), number(1), number(more))
+            if found.evaluate(dimensions, FUNCTIONS) != size:
+                raise RecipeError(
+                    f"{site[0]}, entry {site[1]} ({table[site].operator}): {size} bytes for {dict(dimensions)}, where "
+                    f"{found} was expected"
+                )
+        return found
 
     def _fit(self, site: Site, seen: Sequence[Seen]) -> Expression:
         sizes = tuple(each.size for each in seen)

@@ -10,11 +10,6 @@ from typing import Any
 from oomph.phases import Phase
 from oomph.tracing.recipes.families import Dimensions, Family, model
 
-STEPS = 3
-#: The section in which autocast forgets the weights that it has cast. It does so in the order of a hash table keyed by
-#: addresses, which is another in each process. Nothing is allocated in between, so the order decides nothing.
-UNORDERED = "uncast"
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -33,9 +28,9 @@ class Choice:
 Mark = Callable[[str, Phase], None]
 
 
-def train(family: Family, dimensions: Dimensions, choice: Choice, mark: Mark, steps: int = STEPS) -> None:
+def train(family: Family, dimensions: Dimensions, choice: Choice, mark: Mark, steps: int) -> None:
     """Loads a model to the GPU and trains it for some steps: forward with the loss, backward, the optimizer's step,
-    and gradients set to none. Labels are the input; there is no padding mask."""
+    and gradients set to none. Labels are the input; the attention mask is there and masks nothing."""
     import torch
 
     net = _prepared(model(family, dimensions, choice.tied, choice.attention), family, dimensions, choice)
@@ -45,16 +40,16 @@ def train(family: Family, dimensions: Dimensions, choice: Choice, mark: Mark, st
     optimizer = torch.optim.AdamW(trained, lr=1e-4)
     for _ in range(steps):
         ids = torch.zeros((dimensions["b"], dimensions["s"]), dtype=torch.int64).to("cuda")
+        padding = torch.ones((dimensions["b"], dimensions["s"]), dtype=torch.int64).to("cuda")
         with _autocast(choice):
-            loss = net(input_ids=ids, labels=ids, use_cache=False).loss
-            mark("forward", Phase.FORWARD)
-        mark(UNORDERED, Phase.FORWARD)
+            loss = net(input_ids=ids, attention_mask=padding, labels=ids, use_cache=False).loss
+        mark("forward", Phase.FORWARD)
         loss.backward()
         mark("backward", Phase.BACKWARD)
         optimizer.step()
         mark("optimizer", Phase.OPTIMIZER)
         optimizer.zero_grad()
-        del loss, ids
+        del loss, ids, padding
         mark("clear", Phase.OPTIMIZER)
 
 

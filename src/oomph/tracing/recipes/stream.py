@@ -72,6 +72,11 @@ class Stream:
         before = sum(each.section == section for each in self.cuts)
         self.cuts.append(Cut(section, phase, before, begin, len(self.events)))
 
+    @property
+    def rounds(self) -> int:
+        """How often the section that came most often was run: the steps."""
+        return 1 + max((each.round for each in self.cuts), default=-1)
+
     def part(self, section: str, which: int) -> Cut | None:
         """The part of a section in a round, if there was one."""
         for each in self.cuts:

@@ -1,0 +1,1 @@
+"""What a job will need, without torch: from recipes that tracing made."""
