@@ -30,6 +30,7 @@ class Child:
         self.ending = Ending.FINISHED
         self.sentence = ""
         self.exit_code = 0
+        self.steps_done = 1
         self.make: Callable[[Request], Trace | None] = lambda request: training(
             Maker(capacity=request.settings.capacity_bytes)
         ).trace(rank=request.settings.rank, world=request.settings.world)
@@ -39,7 +40,9 @@ class Child:
         trace = self.make(request)
         if trace is not None:
             write(trace, request.out)
-        return Outcome(self.ending, self.sentence, self.exit_code, traced=trace is not None)
+        return Outcome(
+            self.ending, self.sentence, self.exit_code, traced=trace is not None, steps_done=self.steps_done
+        )
 
 
 @pytest.fixture
@@ -157,7 +160,7 @@ class TestAnswers:
     def test_a_run_that_was_stopped_says_so(self, run, child):
         child.ending = Ending.STEPS
         text = " ".join(run("trace", "--", "train.py").stdout.split())
-        assert "stopped after 3 optimizer steps" in text
+        assert "stopped after 1 optimizer step:" in text
 
     def test_a_trace_that_was_cut_short_says_so_first(self, run, child):
         child.ending, child.sentence, child.exit_code = Ending.LIMIT, "60 seconds were over.", 1

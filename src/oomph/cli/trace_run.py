@@ -116,7 +116,7 @@ def trace_one(
         ignore=rules[1],
     )
     unfinished = _unfinished(outcome)
-    every = (*_ending_notes(request, outcome), *report.notes, *plan.notes)
+    every = (*_ending_notes(outcome), *report.notes, *plan.notes)
     notes = tuple(note for note in dict.fromkeys(every) if note != unfinished)
     # The file of a trace that is not kept has a name that means nothing.
     source = plan.target.shown if request.save is None else str(out)
@@ -133,13 +133,15 @@ def _unfinished(outcome: Outcome) -> str:
     return (outcome.sentence or "It was stopped.") if outcome.ending in stopped else ""
 
 
-def _ending_notes(request: Request, outcome: Outcome) -> list[str]:
+def _ending_notes(outcome: Outcome) -> list[str]:
     """That the answer is for a part of the script only."""
     from oomph.tracing.child.request import Ending
 
     if outcome.ending is Ending.STEPS:
+        from oomph.report.words import plural
+
         told = (
-            f"The script was stopped after {request.steps} optimizer steps: what it does later, such as evaluation or "
+            f"The script was stopped after {plural(outcome.steps_done, 'optimizer step')}: what it does later, such as evaluation or "
             "saving, is not in the answer (--steps all runs to its end)."
         )
         return [told]
