@@ -153,3 +153,17 @@ def test_ranks_that_can_differ():
 def test_stages_must_divide_the_ranks():
     with pytest.raises(UsageError, match="3 pipeline stages cannot share 8 ranks evenly"):
         distinct_ranks(8, 3)
+
+
+GENERATOR = """
+import torch.distributed as dist
+dist.init_process_group("nccl")
+state = torch.get_rng_state().to("cuda")
+dist.broadcast(state, 0)
+torch.set_rng_state(state.cpu())
+print(torch.equal(state.cpu(), torch.get_rng_state()))
+"""
+
+
+def test_known_values_come_back_from_the_device():
+    assert traced(GENERATOR, rank=1).printed.split() == ["True"]

@@ -84,8 +84,14 @@ _GROUPS = (_POINTWISE, _VIEWS, _FACTORIES, _COPIES, _INDEXING, _BLOCKS, _IMAGES,
 NAMES = frozenset(name for group in _GROUPS for name in group.split())
 
 
+#: Collectives: NCCL's buffers are not PyTorch's, and what its process group allocates is modelled with the ranks.
+_SENDING = ("c10d.", "_c10d_functional.", "c10d_functional.", "fsdp.")
+
+
 def known(op_name: str) -> bool:
     """Whether an operator, as `aten.add` or `aten.add_`, is known to allocate its results only. An in-place name is
     known where the name without its last underscore is."""
+    if op_name.startswith(_SENDING):
+        return True
     name = op_name.removeprefix("aten.")
     return name != op_name and (name in NAMES or (name.endswith("_") and name[:-1] in NAMES))

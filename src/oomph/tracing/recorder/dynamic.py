@@ -24,6 +24,7 @@ def handlers() -> dict[str, Handler]:
     return {
         "aten._local_scalar_dense": _item,
         "aten.item": _item,
+        "aten._to_copy": _to_host,
         "aten.equal": _equal,
         "aten.is_nonzero": _item,
         "aten.nonzero": _nonzero,
@@ -90,6 +91,20 @@ def _item(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ..
         return func(value, **kwargs)
     mode.recorder.assume(NUMBERS_ARE_ONE)
     return stand_in(args[0])
+
+
+def _to_host(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    """A copy from the GPU to the host, which waits for it. Known values arrive in a real tensor: C++ code that reads
+    them (the state of a generator) can take no other."""
+    tensor, device = args[0], kwargs.get("device")
+    if device is None or device.type != "cpu" or getattr(tensor, "fake_device", device).type != "cuda":
+        return NotImplemented
+    if not kwargs.get("non_blocking"):
+        mode.recorder.synchronize(tensor.fake_device.index or 0)
+    value = value_of(tensor)
+    if value is None:
+        return NotImplemented
+    return func(value, **{key: one for key, one in kwargs.items() if key != "pin_memory"})
 
 
 def _equal(_mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
