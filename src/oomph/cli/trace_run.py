@@ -140,9 +140,10 @@ def _ending_notes(outcome: Outcome) -> list[str]:
     if outcome.ending is Ending.STEPS:
         from oomph.report.words import plural
 
+        done = plural(outcome.steps_done, "optimizer step")
         told = (
-            f"The script was stopped after {plural(outcome.steps_done, 'optimizer step')}: what it does later, such as evaluation or "
-            "saving, is not in the answer (--steps all runs to its end)."
+            f"The script was stopped after {done}: what it does later, such as evaluation or saving, is not in the "
+            "answer (--steps all runs to its end)."
         )
         return [told]
     return [outcome.sentence] if outcome.sentence else []
