@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from oomph.report.trace.json import read_schema
@@ -255,6 +254,8 @@ class TestRefusals:
 
 _SCRIPT = """
 import torch
+
+jsonschema: Any = importlib.import_module("jsonschema")  # untyped unless its stubs are installed
 model = torch.nn.Linear(1024, 1024, bias=False).cuda()
 optimizer = torch.optim.AdamW(model.parameters())
 for step in range(5):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pickle
-
-import jsonschema
+from typing import Any
 
 from oomph.diagnose.snapshot.build import analyse, report_of
 from oomph.diagnose.snapshot.compare import compare
@@ -21,6 +21,8 @@ from oomph.tracing.model import Trace
 from oomph.tracing.write import content
 from oomph.units import MIB
 from tests.tracing.made import Maker, training
+
+jsonschema: Any = importlib.import_module("jsonschema")  # untyped unless its stubs are installed
 
 OPTIONS = SnapshotOptions()
 

@@ -28,9 +28,9 @@ def timeline(acts: Acts, base: int = 1 << 40) -> Timeline:
             rows += [
                 (kind, address, sizes.get(name, -size)) for kind in (Kind.FREE_REQUESTED, Kind.FREE_COMPLETED)
             ]
-    kind, address, size = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    kinds, addresses, asked = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     none = np.zeros(len(rows), np.int64)
-    return Timeline(kind.astype(np.int8), address, size, none, none, none.astype(np.int32) - 1)
+    return Timeline(kinds.astype(np.int8), addresses, asked, none, none, none.astype(np.int32) - 1)
 
 
 def step(number: int, sizes: Sequence[int] = (512, 1024, 2048, 4096)) -> list[tuple[int, str]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from oomph.diagnose.snapshot.build import analyse, report_of
@@ -23,6 +23,8 @@ from oomph.tracing.model import Failed, Trace
 from oomph.units import MIB
 from tests.diagnose.snapshot.test_exact import snapshot_of
 from tests.tracing.made import Maker, one_more_step, out_of_memory, training
+
+jsonschema: Any = importlib.import_module("jsonschema")  # untyped unless its stubs are installed
 
 DOCS = Path(__file__).parents[3] / "docs" / "schema"
 OPTIONS = SnapshotOptions()
