@@ -20,6 +20,8 @@ from oomph.tracing.write import write
 from oomph.units import GIB, MIB
 from tests.tracing.made import Maker, out_of_memory, training
 
+jsonschema: Any = importlib.import_module("jsonschema")  # untyped unless its stubs are installed
+
 
 class Child:
     """Stands in for the child: keeps the requests, and leaves what `make` makes."""
@@ -255,7 +257,6 @@ class TestRefusals:
 _SCRIPT = """
 import torch
 
-jsonschema: Any = importlib.import_module("jsonschema")  # untyped unless its stubs are installed
 model = torch.nn.Linear(1024, 1024, bias=False).cuda()
 optimizer = torch.optim.AdamW(model.parameters())
 for step in range(5):
