@@ -47,6 +47,7 @@ def test_lora() -> None:
     assert seen.last["parameters"] == 2 * (_SMOL_LINEAR + _SMOL_REST) + 4 * _LORA + _SMOL_BUFFERS
     assert seen.most["gradients"] == 4 * _LORA
     assert seen.last["optimizer state"] == 2 * 4 * _LORA
+    assert "TRL's loss runs its Triton kernels" in seen.said
 
 
 def test_qlora() -> None:

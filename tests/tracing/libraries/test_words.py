@@ -123,3 +123,18 @@ def test_a_full_card_is_a_real_error_that_a_batch_finder_catches() -> None:
     )
     # 4 MiB a sample, 100 MiB in all: accelerate takes a tenth off until 22 samples or fewer fit.
     assert 4 * int(seen.printed) <= 100
+
+
+def test_the_loss_of_trl_holds_one_tile_of_logits() -> None:
+    seen = program(
+        """
+        import torch
+        from trl.kernels.chunked_logprob import _forward_tile
+        tile = torch.zeros(64, 1000, device="cuda", dtype=torch.bfloat16)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        _forward_tile(tile)
+        print(torch.cuda.max_memory_allocated() - before)
+        """
+    )
+    assert seen.printed == "0\n"

@@ -22,6 +22,7 @@ _MODULES = (
     "tokenizer",
     "data",
     "trainer",
+    "trl",
     "bnb",
     "accelerate",
     "diffusers",
