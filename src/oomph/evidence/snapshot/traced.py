@@ -89,9 +89,10 @@ class Traced:
 
     @property
     def torch_version(self) -> tuple[int, int] | None:
-        """`torch` as two numbers; None for text without any."""
+        """`torch` as two numbers; None for text without any, and for a version that never had such a trace."""
         match = _VERSION.match(self.torch)
-        return None if match is None else (int(match[1]), int(match[2]))
+        version = (0, 0) if match is None else (int(match[1]), int(match[2]))
+        return version if version >= (2, 0) else None
 
 
 def read_traced(raw: object, timelines: Sequence[Timeline], notes: list[str]) -> Traced | None:
