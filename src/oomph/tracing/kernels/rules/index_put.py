@@ -46,6 +46,9 @@ class IndexPut:
         steps += [Take("sorted", array), Take("original", array), Take("range", array)]
         storage = cub.sort_pairs(count, 8, 8, cub.bits_of(_indexed(target, call.args[1]) - 1))
         steps += [Take("sort", storage), Give("sort"), Give("range"), Give("original"), Give("sorted")]
+        # The value goes before the indices, which came first: as their variables stand in index_put_with_sort_kernel.
+        if any(isinstance(step, Take) and step.name == "value" for step in steps):
+            steps += [Give("value"), Give("linear0")]
         return Effect(tuple(steps))
 
 
