@@ -36,6 +36,7 @@ FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "layer_norm_partial": kernels.layer_norm_partial,
     "max": lambda *values: max(values),
     "min": lambda *values: min(values),
+    "reduce_accumulator": kernels.reduce_accumulator,
     "reduce_buffer": kernels.reduce_buffer,
     "reduce_counters": kernels.reduce_counters,
     "up": up,

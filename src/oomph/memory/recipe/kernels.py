@@ -55,6 +55,21 @@ def reduce_counters(*arguments: Sequence[int]) -> int:
     return 0 if launch is None else launch.semaphore_bytes
 
 
+def reduce_accumulator(
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dims: Sequence[int],
+    item: Sequence[int],
+    kernel: Sequence[int],
+) -> int:
+    """Bytes of the float32 results of a reduction in half precision that runs as several kernels, else 0; arguments as
+    of `reduce_buffer`, of which it needs no more."""
+    itemsize, offset, *results = item
+    whole = reduction(shape, strides, dims, itemsize, results, offset)
+    needed = not whole.fits_32_bits and kernel[0] > results[0]
+    return whole.num_outputs * kernel[0] if needed else 0
+
+
 def _launch(
     which: Sequence[int],
     shape: Sequence[int],

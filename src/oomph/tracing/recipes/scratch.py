@@ -96,7 +96,7 @@ class WatchedReduction(_Watched):
         others = [
             step
             for step in (effect.steps if effect is not None else ())
-            if isinstance(step, Take) and not step.name.startswith(("buffer", "counters"))
+            if isinstance(step, Take) and not step.name.startswith(("buffer", "counters", "accumulator"))
         ]
         everything = tuple(range(len(found.shape)))
         reduced = tuple(sorted(dim % len(found.shape) for dim in found.dims)) or everything
@@ -111,6 +111,9 @@ class WatchedReduction(_Watched):
         )
         steps = [REST]
         steps += [Could(step.name, Seen(step.bytes, _operator(call))) for step in others if step.bytes]
+        half = low_precision(call.args[0])
+        if half:
+            steps.append(Could("accumulator", _block(call, "reduce_accumulator", numbers[:-1])))
         for part in range(parts):
             names = (f"buffer{part}", f"counters{part}")
             steps += [
@@ -118,7 +121,8 @@ class WatchedReduction(_Watched):
                 for name, function in zip(names, ("reduce_buffer", "reduce_counters"), strict=True)
             ]
             steps += [Could(names[1]), Could(names[0])]
-        return [*steps, *(Could(step.name) for step in others if step.bytes)]
+        last = [step.name for step in others if step.bytes]
+        return [*steps, *map(Could, [*last, "accumulator"] if half else last)]
 
 
 class WatchedEmbedding(_Watched):
