@@ -125,3 +125,20 @@ def test_hybrid_sharding_cuts_by_the_inner_mesh_only():
     assert rank.sizes(device=2, label="FSDP reduce-scatter buffer") == [LAYER * 4]
     # What is left of it after the reduction over the inner mesh is made on another stream.
     assert [one["stream"] != 0 for one in rank.blocks(2, size=LAYER * 4 // 2, phase="backward")] == [True]
+
+
+NO_MESH = """
+import os
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+layer = torch.nn.Linear(64, 8, bias=False)
+fully_shard(layer)
+print(layer.weight.device_mesh.device_type, layer.weight.to_local().device, *layer.weight.to_local().shape)
+"""
+
+
+def test_without_a_mesh_parameters_go_to_the_gpu():
+    assert traced(NO_MESH, rank=2).printed.split() == ["cuda", "cuda:2", "2", "64"]

@@ -25,6 +25,7 @@ def install(state: State) -> None:
 
     state.answer(
         _accelerator_getAccelerator=lambda: torch.device("cuda"),
+        _get_accelerator=lambda *_: torch.device("cuda"),  # asked by FSDP2 and torch.distributed
         _accelerator_getDeviceIndex=lambda: state.current,
         _accelerator_setDeviceIndex=known["_cuda_setDevice"],
         _accelerator_exchangeDevice=known["_cuda_exchangeDevice"],
