@@ -17,13 +17,22 @@ def test_every_name_is_an_operator_of_this_torch():
 
 
 @pytest.mark.parametrize(
-    "name", ["aten.add", "aten.add_", "aten.view", "aten._foreach_add_", "aten.zero_", "aten.__iand__"]
+    "name",
+    [
+        "aten.add",
+        "aten.add_",
+        "aten.view",
+        "aten._foreach_add_",
+        "aten.zero_",
+        "aten.__iand__",
+        "c10d.allreduce_",
+    ],
 )
 def test_known(name):
     assert plain.known(name)
 
 
-@pytest.mark.parametrize("name", ["aten.sort", "add", "c10d.add", "aten.__", "aten.mm", "aten._", "aten."])
+@pytest.mark.parametrize("name", ["aten.sort", "add", "mylib.add", "aten.__", "aten.mm", "aten._", "aten."])
 def test_not_known(name):
     assert not plain.known(name)
 
