@@ -70,4 +70,5 @@ def child_request(request: Request, plan: Plan, rank: int, out: Path) -> ChildRe
         out=str(out),
         limits=Limits(operators=request.max_operators, seconds=request.timeout),
         local_world=plan.target.local_world_size,
+        expects_full=request.largest is not None,
     )

@@ -122,12 +122,16 @@ def _run(request: Request, recorder: Any) -> Judged:
             _leave()
         except BaseException as error:  # noqa: BLE001 - whatever ends a script
             judged = judge(error)
-            if judged.shown is not None:
+            if judged.shown is not None and not (request.expects_full and _full(judged)):
                 _show(judged.shown)
             if isinstance(error, SystemExit):
                 with contextlib.suppress(BaseException):
                     _leave()
     return judged
+
+
+def _full(judged: Judged) -> bool:
+    return judged.failed is not None and judged.failed.out_of_memory
 
 
 def _start(request: Request) -> None:

@@ -45,7 +45,8 @@ class Limits:
 class Request:
     """A script to trace. `folder` is where it runs, `out` the file that the trace is written to, `outcome` the one
     for the Outcome (empty: the one who starts the child chooses). `local_world` is the number of processes on one
-    machine, None where nothing says so."""
+    machine, None where nothing says so. `expects_full`: memory that runs out is one answer of a search, whose traceback
+    nobody wants to see."""
 
     target: Target
     settings: TraceSettings
@@ -54,6 +55,7 @@ class Request:
     outcome: str = ""
     limits: Limits = field(default_factory=Limits)
     local_world: int | None = None
+    expects_full: bool = False
 
 
 @dataclass(frozen=True)
