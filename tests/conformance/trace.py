@@ -99,11 +99,17 @@ def _choices(
     real: Snapshot, shown: Analysis, gpu_name: str | None, torch: str | None
 ) -> Iterator[tuple[str, Version]]:
     gpus = (gpu_name,) if gpu_name else _GPUS[_workspace(shown)]
-    first, _, second = (torch or "").partition(".")
-    versions = ((int(first), int(second)),) if torch else _VERSIONS.get(real.era.torch, (real.era.torch,))
+    versions = (_version(torch),) if torch is not None else _VERSIONS.get(real.era.torch, (real.era.torch,))
     pairs = [(gpus[0], version) for version in versions]
     pairs += [(other, versions[0]) for other in gpus[1:]]
     yield from pairs[:_MOST_TRIALS]
+
+
+def _version(text: str) -> Version:
+    first, _, second = text.partition(".")
+    if not (first.isdecimal() and second.isdecimal()):
+        raise FolderError(f"{text!r} is no version of PyTorch such as 2.7.")
+    return int(first), int(second)
 
 
 def _workspace(shown: Analysis) -> int:
@@ -191,6 +197,7 @@ def _answer(
         "peak_allocated_bytes": {
             "real": real_allocated,
             "traced": traced_allocated,
+            "traced_orders": list(orders.allocated),
             "difference": round((traced_allocated - real_allocated) / max(real_allocated, 1), 8),
             "within": different <= limit,
         },
