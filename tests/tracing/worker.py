@@ -108,6 +108,7 @@ def _seen(session: Any, marks: list[int]) -> dict[str, Any]:
         "notes": trace.notes,
         "suppressed": trace.suppressed,
         "unruled": list(trace.unruled),
+        "uncertain": trace.uncertain_bytes,
         "steps_done": trace.steps_done,
         "peak_allocated": memory.allocator.peak_allocated_bytes,
         "peak_reserved": memory.allocator.peak_reserved_bytes,

@@ -235,3 +235,15 @@ def test_a_module_can_go_to_meta_and_come_back():
         """
     )
     assert seen.printed == "meta True\ncuda:0\n"
+
+
+def test_an_operator_without_a_rule_is_listed_and_bounded():
+    seen = traced(
+        """
+        a = torch.randn(256, 64, device="cuda")
+        torch.cdist(a, a)
+        """
+    )
+    assert any("cdist" in name for name in seen.unruled)
+    # Both arguments, and 256 x 256 distances.
+    assert seen.uncertain >= (2 * 256 * 64 + 256 * 256) * 4

@@ -191,6 +191,10 @@ class Kernels:
     def _unknown(self, operator: Operator, args: tuple[Any, ...], out: Any) -> None:
         if self._device((*args, out), {}) < 0:
             return
-        tensors = [one for one in (*args, out) if type(one) is self._fake]
-        largest = max((one.numel() * one.element_size() for one in tensors), default=0)
-        self.recorder.unknown_operator(operator.full, largest)
+        flat = [
+            one for part in (*args, out) for one in (part if isinstance(part, (list, tuple)) else (part,))
+        ]
+        sizes = [one.numel() * one.element_size() for one in flat if type(one) is self._fake]
+        self.recorder.unknown_operator(operator.full, max(sizes, default=0))
+        # Of known kernels none takes more scratch memory than its arguments and results have together.
+        self.recorder.uncertain_bytes = max(self.recorder.uncertain_bytes, sum(sizes))
