@@ -4,6 +4,7 @@ The model of transformer-small-*.pickle: three forward passes, or three training
 CPU, so each use copies them; the mask is made on the CPU too.
 """
 
+# mypy: disable-error-code="misc"
 from __future__ import annotations
 
 import argparse

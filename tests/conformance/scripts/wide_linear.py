@@ -13,6 +13,7 @@ import torch
 def main(out: str) -> None:
     torch.cuda.memory._record_memory_history(max_entries=100_000)
     layer = torch.nn.Linear(10_000, 50_000, device="cuda")
+    answer = torch.empty(0)
     for _ in range(3):
         batch = torch.randn(5_000, 10_000, device="cuda")
         answer = layer(batch)
