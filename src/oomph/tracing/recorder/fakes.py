@@ -35,17 +35,17 @@ class Fakes:
         """What the fake kernel returns."""
         key = self._key(func, args, kwargs)
         if key is None:
-            return self._mode.__torch_dispatch__(func, types, args, kwargs)
+            return self.long_way(func, types, args, kwargs)
         plan = self._plans.get(key, _UNKNOWN)
         if plan is _UNKNOWN:
-            out = self._mode.__torch_dispatch__(func, types, args, kwargs)
+            out = self.long_way(func, types, args, kwargs)
             if len(self._plans) < _MOST:
                 # An operator that changes the shape of its argument has another key now.
                 unchanged = self._key(func, args, kwargs) == key
                 self._plans[key] = self._plan(args, out) if unchanged else _LONG_WAY
             return out
         if plan is _LONG_WAY:
-            return self._mode.__torch_dispatch__(func, types, args, kwargs)
+            return self.long_way(func, types, args, kwargs)
         if type(plan) is list:
             return (
                 [self._make(one, args) for one in plan[1:]]
@@ -53,6 +53,18 @@ class Fakes:
                 else tuple(self._make(one, args) for one in plan[1:])
             )
         return self._make(plan, args)
+
+    def long_way(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What torch's own mode returns. Of an operator on CPU tensors alone it runs the real kernel, to know constants
+        (up to torch 2.8 or so also where the result lies on the GPU, which is not there): fake ones it does not."""
+        if not any(issubclass(one, self._fake) for one in types):
+            args = tuple(self._faked(one) for one in args)
+        return self._mode.__torch_dispatch__(func, types, args, kwargs)
+
+    def _faked(self, argument: Any) -> Any:
+        if type(argument) in (self._torch.Tensor, self._torch.nn.Parameter):
+            return self._mode.from_tensor(argument)
+        return argument
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
@@ -62,7 +74,9 @@ class Fakes:
             if not self._add(parts, argument):
                 return None
         for name, argument in kwargs.items():
-            if type(argument) is self._fake:  # `out=`, which is the result: plans know the places of `args` alone
+            if (
+                type(argument) is self._fake
+            ):  # `out=`, which is the result: plans know the places of `args` alone
                 return None
             parts.append(name)
             if not self._add(parts, argument):

@@ -72,7 +72,7 @@ def _mode_class() -> Any:
             if not fake:
                 device = kwargs.get("device")
                 if device is None or torch.device(device).type != "cuda":
-                    if func is is_pinned and accumulate.from_autograd(sys._getframe(1)):  # noqa: SLF001
+                    if func is is_pinned and accumulate.from_autograd(sys._getframe().f_back):  # noqa: SLF001
                         return True  # DDP's reducer insists on it for a tensor that it has just made
                     return func(*args, **kwargs)
             device = kwargs.get("device")
@@ -84,7 +84,7 @@ def _mode_class() -> Any:
                 if get_mode(fake_key) is not None:
                     # Code that fakes by itself (DTensor's sharding propagation): its mode is next.
                     return func(*args, **kwargs)
-                return self.fake_mode.__torch_dispatch__(func, types, args, kwargs)
+                return self.fakes.long_way(func, types, args, kwargs)
             operator = self.operators.get(func)
             if operator is None:
                 operator = self.operators[func] = self.kernels.operator(func)
@@ -104,7 +104,7 @@ def _mode_class() -> Any:
             if (self.in_backward or threading.get_ident() != self.main) and accumulate.candidate(
                 operator.name
             ):
-                if accumulate.from_autograd(sys._getframe(1)):  # noqa: SLF001
+                if accumulate.from_autograd(sys._getframe().f_back):  # noqa: SLF001
                     instead = accumulate.in_place(operator.name, operator.full, args, kwargs, FakeTensor)
                     if instead is not None:
                         return self.instead(instead, types, args, kwargs)
