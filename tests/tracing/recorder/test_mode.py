@@ -252,3 +252,8 @@ def test_an_operator_without_a_rule_is_listed_and_bounded():
     assert seen.unruled == ["mine.pairs.default"]
     # Its argument, and 256 x 256 results.
     assert seen.uncertain == (256 * 64 + 256 * 256) * 4
+
+
+def test_recurrent_layers_are_said_to_be_an_estimate():
+    seen = traced("torch.nn.LSTM(8, 16).cuda()(torch.randn(5, 2, 8, device='cuda'))")
+    assert any("LSTM" in text and "estimate" in text for text in seen.assumptions)

@@ -13,6 +13,7 @@ from oomph.tracing.recorder.blocks import Block
 from oomph.tracing.recorder.operators import Operator
 from oomph.tracing.recorder.recorder import Recorder
 
+_RECURRENT = frozenset({"aten._thnn_fused_lstm_cell", "aten._thnn_fused_gru_cell"})
 _WORKSPACE = CATEGORIES.index(Category.WORKSPACE)
 
 
@@ -31,6 +32,11 @@ class Kernels:
         """What is known of an operator."""
         packet = func._schema.name.replace("::", ".")  # noqa: SLF001 - the only way to the schema
         label = self.recorder.label_number(packet.removeprefix("aten."))
+        if packet in _RECURRENT:
+            self.recorder.assume(
+                "Recurrent layers (LSTM, GRU) ran cell by cell, as PyTorch does without cuDNN; on a GPU cuDNN runs "
+                "them whole and keeps its own reserve, so their activations are an estimate."
+            )
         return Operator(func, self._rules, label, plain.known(packet))
 
     def run(
