@@ -133,8 +133,8 @@ def _value(kind: Any, row: int) -> Any:
     if kind == "number":
         return row
     if kind == "messages":
-        half = _text(row)[: CHARACTERS // 2]
-        return [{"role": "user", "content": half}, {"role": "assistant", "content": half}]
+        text = _text(row)
+        return [{"role": "user", "content": text[:SENTENCE]}, {"role": "assistant", "content": text}]
     if kind == "image":
         return _image()
     return f"{kind}-{row}"

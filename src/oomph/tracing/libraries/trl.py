@@ -24,6 +24,11 @@ def install(recorder: Recorder) -> None:
     def fold(original: Callable[..., Any], tile: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_fake(tile):
             return original(tile, *args, **kwargs)
+        from oomph.tracing.recorder.values import forget
+
+        for one in (tile, *args):
+            if is_fake(one):
+                forget(one)
         recorder.assume("TRL's loss runs its Triton kernels, which change a tile of logits in place")
         return None
 
