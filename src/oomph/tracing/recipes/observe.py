@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oomph.hardware.gpus import Gpu
 from oomph.memory.categories import CATEGORIES
 from oomph.phases import Phase
+from oomph.tracing.model import Exact
 from oomph.tracing.recipes.families import Dimensions, Family
 from oomph.tracing.recipes.scratch import NEXT, REST, Launch, watched
 from oomph.tracing.recipes.step import Choice, train
@@ -64,18 +65,7 @@ def observe(
         recorder.on_alloc.append(seen)
         train(family, dimensions, choice, lambda *mark: marks.append(_Mark(len(memory), *mark)), steps)
         kept = {block.number for block in recorder.kept}
-    exact = session.trace().devices[0].exact
-    for number, one in tensors.items():
-        tensors[number] = Seen(
-            one.size,
-            one.operator,
-            one.shape,
-            one.itemsize,
-            one.result,
-            Hold.KEPT if number in kept else Hold.FREED,
-            category=CATEGORIES[exact.category[number]].value,
-            label=_LAYER.sub("*", exact.labels[exact.label[number]]),
-        )
+    _tell(tensors, session.trace().devices[0].exact, kept)
     where = {
         **dimensions,
         "sms": gpu.multiprocessors,
@@ -84,6 +74,17 @@ def observe(
         "blas_workspace": workspace_bytes(gpu, torch),
     }
     return _Builder(memory, tensors, watch.launches, marks, unordered).stream(where)
+
+
+def _tell(seen: dict[int, Seen], exact: Exact, kept: Set[int]) -> None:
+    """Adds what is known after the run: what each block is for, where it comes from, and which were kept."""
+    for number, one in seen.items():
+        seen[number] = replace(
+            one,
+            hold=Hold.KEPT if number in kept else Hold.FREED,
+            category=CATEGORIES[exact.category[number]].value,
+            label=_LAYER.sub("*", exact.labels[exact.label[number]]),
+        )
 
 
 def _watch_autocast(recorder: Recorder) -> list[tuple[int, int]]:
