@@ -59,7 +59,9 @@ STEP = (
 
 
 def recipes(**changes) -> Recipes:
-    variant = Variant("full", "fp32", False, "sdpa", "adamw", "equal", False, (80,), (Part("load", "load"),), STEP, STEP)
+    variant = Variant(
+        "full", "fp32", False, "sdpa", "adamw", "equal", False, (80,), (Part("load", "load"),), STEP, STEP
+    )
     whole = Recipes(
         schema_version=1,
         family="toy",
@@ -146,6 +148,11 @@ def test_a_card_that_is_too_small():
         ({}, {"b": 1, "layers": 2}, "'hidden' is not given"),
         ({}, {"b": 0, "hidden": 3, "layers": 2}, "b .batch. must be at least 1"),
         ({}, {"b": 1, "hidden": 65, "layers": 2}, "hidden .width. must be from 1 to 64"),
+        (
+            {"refused": {"above(hidden, 2, 1)": "three is too wide"}},
+            {"b": 1, "hidden": 3, "layers": 2},
+            "toy do not hold here: three is too wide",
+        ),
         ({"fixed": {"hidden": 4}}, {"b": 1, "hidden": 3, "layers": 2}, "for hidden = 4, not 3"),
         ({"sections": {**SECTIONS, "load": (Free("p"),)}}, {"b": 1, "hidden": 3, "layers": 2}, "not there"),
         (

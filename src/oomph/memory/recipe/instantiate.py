@@ -148,4 +148,7 @@ def _checked(recipes: Recipes, dimensions: Mapping[str, int]) -> dict[str, int]:
         if name in recipes.limits and not (least <= value <= most and value % multiple == 0):
             steps = f" in steps of {multiple}" if multiple > 1 else ""
             raise RecipeError(f"{name} ({meaning}) must be from {least} to {most}{steps} here, not {value}")
+    for text, why in recipes.refused.items():
+        if parse(text).evaluate(known, FUNCTIONS):
+            raise RecipeError(f"these recipes of {recipes.family} do not hold here: {why}")
     return known

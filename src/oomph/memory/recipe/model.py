@@ -99,7 +99,8 @@ class SpeaksFor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Recipes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All recipes of one family of models. `dimensions` says what each name in an expression means, `fixed` the values
     that hold for these recipes alone, `limits` the least and the greatest value of a dimension that they were made
-    for, and what it must be a multiple of."""
+    for, and what it must be a multiple of. `refused` are expressions that must be 0, each with what is the matter when
+    it is not: dimensions for which other kernels run."""
 
     schema_version: int
     family: str
@@ -110,6 +111,7 @@ class Recipes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variants: tuple[Variant, ...]
     blocks: tuple[Block, ...]
     sections: dict[str, tuple[Entry, ...]]
+    refused: dict[str, str] = {}
 
     def variant(self, capability: int | None = None, **choices: str | bool) -> Variant:
         """The recipe for these choices (fields of `Variant`) on a GPU of this compute capability; of those that are

@@ -88,6 +88,7 @@ class Collection:
         dimensions: Mapping[str, str],
         fixed: Mapping[str, int],
         limits: Mapping[str, tuple[int, int, int]],
+        refused: Mapping[str, str] | None = None,
     ) -> Recipes:
         """Everything so far."""
         return Recipes(
@@ -100,6 +101,7 @@ class Collection:
             variants=tuple(self._variants),
             blocks=tuple(self._blocks),
             sections=dict(self._sections),
+            refused=dict(refused or {}),
         )
 
 

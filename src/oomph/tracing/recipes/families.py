@@ -34,6 +34,12 @@ GPU_NAMES = ("sms", "sm_threads", "capability", "blas_workspace")
 Dimensions = Mapping[str, int]
 #: Wider heads, and those of other widths, are computed by other kernels.
 _HEADS = {"head_dim": (8, 256, 8)}
+#: Shared memory of smaller GPUs is too small for flash attention's backward (sdp_utils.cpp, 192 < head size <= 224).
+REFUSED = {
+    "above(head_dim, 192, 1)*above(225, head_dim, 1)*above(capability, 80, 1)": (
+        "heads of 200 to 224 run another kernel on other GPUs than those of compute capability 8.0"
+    )
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from oomph.memory.recipe.expression import RecipeError
 from oomph.memory.recipe.model import Recipes, SpeaksFor, Variant
 from oomph.tracing.recipes.assemble import assemble
 from oomph.tracing.recipes.collect import Collection, prove
-from oomph.tracing.recipes.families import GPU_NAMES, MEANINGS, Family
+from oomph.tracing.recipes.families import GPU_NAMES, MEANINGS, REFUSED, Family
 from oomph.tracing.recipes.observe import observe
 from oomph.tracing.recipes.single import filled
 from oomph.tracing.recipes.step import Choice
@@ -108,7 +108,7 @@ def generate(family: Family, choice: Choice, gpu: Gpu, torch: Version, collectio
 def whole(family: Family, collection: Collection) -> Recipes:
     """All recipes of a collection, with what the family says of its dimensions."""
     meanings = {name: meaning for name, meaning in MEANINGS.items() if name in (*family.names, *GPU_NAMES)}
-    return collection.recipes(meanings, family.fixed, family.limits)
+    return collection.recipes(meanings, family.fixed, family.limits, REFUSED)
 
 
 def speaks_for(family: Family, torch: Version) -> SpeaksFor:
