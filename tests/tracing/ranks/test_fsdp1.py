@@ -81,6 +81,33 @@ def test_mixed_precision_gathers_half_the_bytes():
     assert {one["size"] for one in training} >= {LAYER * 2}
 
 
+STATES = f"""
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel, StateDictType
+
+dist.init_process_group("nccl")
+norm = torch.nn.BatchNorm1d({WIDTH}, affine=False)
+layers = torch.nn.Sequential(torch.nn.Linear({WIDTH}, {WIDTH}), norm)
+model = FullyShardedDataParallel(layers, device_id=0, use_orig_params=True, sync_module_states=True)
+print(norm.running_mean.device)
+optimizer = torch.optim.AdamW(model.parameters())
+model(torch.randn(8, {WIDTH}, device="cuda")).sum().backward()
+optimizer.step()
+with FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT):
+    print(FullyShardedDataParallel.optim_state_dict(model, optimizer))
+"""
+
+
+def test_states_of_other_ranks_are_not_made_up():
+    rank = traced(STATES, world=WORLD)
+    lines = rank.printed.splitlines()
+    # The buffer was made on the CPU; FSDP gave it data on the GPU.
+    assert lines[0] == "cuda:0"
+    # The bias, in the last rank's shard, has no state here. Two float32 moments of the whole unit are taken for it.
+    assert lines[1] == "{'state': {}, 'param_groups': []}"
+    assert rank.sizes(operator="gathered optimizer state") == [2 * LAYER * 4]
+
+
 def test_without_sharding_nothing_is_cut():
     rank = run("sharding_strategy=ShardingStrategy.NO_SHARD")
     assert rank.printed.split()[1] == str(LAYERS * LAYER)

@@ -22,9 +22,13 @@ def install(recorder: Recorder) -> None:
         return inherited.__get__(tensor)
 
     def put(tensor: Any, data: Any) -> None:
+        if type(data) is FakeTensor and type(tensor) is torch.Tensor:
+            # A real tensor (a buffer on the CPU) becomes a fake one: the object stays, what it is changes.
+            _exchange(torch, tensor, data.detach())
+            return
         inherited.__set__(tensor, data)
-        if type(data) is FakeTensor and isinstance(tensor, FakeTensor):
-            tensor.fake_device = data.fake_device
+        if isinstance(tensor, FakeTensor):
+            tensor.fake_device = data.device
 
     recorder.patches.set(torch.Tensor, "data", property(get, put))
 
@@ -45,3 +49,13 @@ def install(recorder: Recorder) -> None:
 
     recorder.patches.wrap(torch.UntypedStorage, "data_ptr", of_storage)
     recorder.patches.wrap(torch.Tensor, "data_ptr", of_tensor)
+
+
+def _exchange(torch: Any, one: Any, other: Any) -> None:
+    """As torch.utils.swap_tensors, which refuses a tensor that weak references point to: FakeTensorMode's own memory of
+    what it made fake is such."""
+    for name in ("__class__", "__dict__"):
+        kept = getattr(one, name)
+        setattr(one, name, getattr(other, name))
+        setattr(other, name, kept)
+    torch._C._swap_tensor_impl(one, other)  # noqa: SLF001 - what swap_tensors calls
