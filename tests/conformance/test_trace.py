@@ -40,6 +40,8 @@ _CASES = [
         "small_transformer.py --train --length 100 --out OUT",
     ),
 ]
+#: Here the recorded process held 193,536 bytes of other models' weights besides.
+_HELD_MORE = {"unet-single-step"}
 
 if FOLDER is None or not _TORCH:
 
@@ -65,6 +67,7 @@ else:
         assert answer["events_real"] == answer["events_traced"] > 0
         assert answer["events_only_real"] == answer["events_only_traced"] == 0
         assert answer["peak_allocated_bytes"]["within"]
+        assert answer["peak_allocated_bytes"]["equal"] == (name not in _HELD_MORE)
         assert answer["peak_reserved_bytes"]["equal"]
         assert answer["peak_reserved_bytes"]["spread"] <= 0.05
         assert list(tmp_path.iterdir()) == [], "a trace leaves nothing behind"

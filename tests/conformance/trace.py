@@ -200,6 +200,7 @@ def _answer(
             "traced_orders": list(orders.allocated),
             "difference": round((traced_allocated - real_allocated) / max(real_allocated, 1), 8),
             "within": different <= limit,
+            "equal": real_allocated in orders.allocated,
         },
         "peak_reserved_bytes": {
             "real": real_reserved,
@@ -253,7 +254,9 @@ def as_text(answer: dict[str, Any]) -> str:
         ),
         (
             f"peak allocated: real {allocated['real']:,}, traced {allocated['traced']:,} "
-            f"({allocated['difference']:+.4%}{'' if allocated['within'] else ', too far'})"
+            f"({allocated['difference']:+.4%}"
+            f"{', equal in one order of addresses' if allocated['equal'] else ''}"
+            f"{'' if allocated['within'] else ', too far'})"
         ),
         f"peak reserved: real {reserved['real']:,}, traced "
         + ", ".join(f"{value:,}" for value in sorted(set(reserved["traced_orders"])))
