@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.tracing.libraries.harness import program, script
@@ -40,18 +42,24 @@ def test_packages_that_cannot_be_traced(package: str, word: str) -> None:
     assert word in text
 
 
-def test_a_script_that_can_do_without_does_without() -> None:
+def test_a_script_that_can_do_without_does_without(tmp_path: Path) -> None:
+    (tmp_path / "apex.py").write_text("raise SystemExit('it is not to run')")
     seen = program(
-        """
+        f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        for name in ("liger_kernel", "apex"):
+            try:
+                __import__(name)
+            except ImportError:
+                print("without", name)
         import importlib.util
-        try:
-            import liger_kernel
-        except ImportError:
-            print("without", importlib.util.find_spec("liger_kernel"))
+        print(importlib.util.find_spec("apex") is not None)
         """
     )
-    assert seen.printed == "without None\n"
-    assert "liger_kernel was taken to be not installed" in seen.said
+    assert seen.printed.splitlines() == ["without liger_kernel", "without apex", "True"]
+    assert "apex was taken to be not installed" in seen.said
+    assert "liger_kernel" not in seen.said  # it is not installed, as the script finds
 
 
 def test_a_trainer_with_deepspeed_is_one_sentence() -> None:

@@ -34,10 +34,7 @@ REFUSED = {
     "mamba_ssm": _KERNELS,
     "causal_conv1d": _KERNELS,
     "triton": "its kernels are compiled for a GPU while the script runs, and there is none",
-    "tensorrt": "it needs a GPU",
     "cupy": "it needs a GPU, and its memory is outside PyTorch's allocator",
-    "jax": "oomph traces PyTorch",
-    "tensorflow": "oomph traces PyTorch",
 }
 #: Libraries look for these and do without: they are refused only where the script itself asks.
 _OPTIONAL_IMPORTERS = (
@@ -105,7 +102,8 @@ class _Refuser(importlib.abc.MetaPathFinder):
         """Finds nothing; raises for a refused package that the script imports."""
         package = fullname.partition(".")[0]
         if package in REFUSED and _imported_by_script():
-            self._recorder.note(f"{package} was taken to be not installed, because oomph cannot trace it")
+            if importlib.machinery.PathFinder.find_spec(package) is not None:
+                self._recorder.note(f"{package} was taken to be not installed, because oomph cannot trace it")
             raise NotTraceableError(package)
         return None
 
