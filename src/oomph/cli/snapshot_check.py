@@ -32,7 +32,7 @@ def check(request: Request, output_format: str) -> None:
         raise UsageError("--compare prints text, JSON or Markdown; leave --format html out")
     if len(request.files) > 1 and output_format == "html":
         raise UsageError("--format html shows one snapshot; name one file")
-    capacity_of(request)
+    capacity_of(request.capacity)
     for setting in request.what_if:
         check_setting(setting)
 
@@ -67,23 +67,28 @@ def _check_exports(request: Request) -> None:
     if request.window is not None and all(ending_of(path) == ".speedscope.json" for path in request.export):
         raise UsageError("--window is for events; .speedscope.json shows one moment: say which with --at")
     targets = [*request.export, *([] if request.target is None else [str(request.target)])]
-    places = [Path(target).resolve() for target in targets]
-    for number, place in enumerate(places):
-        if place in places[:number]:
-            raise UsageError(f"{targets[number]}: two outputs go to this file; give each a path of its own")
+    check_apart(targets)
     if request.window is not None:
         window_ends(request.window)
 
 
-def capacity_of(request: Request) -> int | None:
+def check_apart(outputs: Sequence[str]) -> None:
+    """Raises UsageError where two outputs are one file."""
+    places = [Path(output).resolve() for output in outputs]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise UsageError(f"{outputs[number]}: two outputs go to this file; give each a path of its own")
+
+
+def capacity_of(capacity: str | None) -> int | None:
     """The bytes of --capacity; None without it. Raises UsageError for what is no size."""
-    if request.capacity is None:
+    if capacity is None:
         return None
     from oomph.units import size_given
 
-    size = size_given(request.capacity)
+    size = size_given(capacity)
     if size is None:
-        raise UsageError(f"--capacity {request.capacity[:60]!r} is no size; give one like 78GiB, or bytes")
+        raise UsageError(f"--capacity {capacity[:60]!r} is no size; give one like 78GiB, or bytes")
     return size
 
 

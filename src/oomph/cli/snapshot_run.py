@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from oomph.cli.codes import chosen_rules
 from oomph.cli.output import emit, one_line, write_file
 from oomph.cli.settings import load_settings
+from oomph.cli.shown import shown_with
 from oomph.cli.snapshot_check import FORMATS, capacity_of, check, window_ends
 from oomph.cli.snapshot_read import Answer, read_all
 
@@ -40,10 +40,10 @@ def _run(request: Request) -> int:
     def say(sentence: str) -> None:
         click.echo(f"oomph: {_shown(sentence, request)}", err=True)
 
-    answers, refused = read_all(request, capacity_of(request), rules, say)
+    answers, refused = read_all(request, capacity_of(request.capacity), rules, say)
     for sentence in refused:
         say(sentence)
-    options = _options(request, output_format)
+    options = shown_with(request, output_format, to_file=request.target is not None)
     text = _render(
         answers, [_shown(sentence, request) for sentence in refused], output_format, request, options
     )
@@ -71,23 +71,6 @@ def _shown(sentence: str, request: Request) -> str:
 def _say_written(path: str, request: Request) -> None:
     if not request.quiet:
         click.echo(_shown(f"wrote {path}", request), err=True)
-
-
-def _options(request: Request, output_format: str) -> SnapshotOptions:
-    """What the place that the answer goes to can show, and what was asked for."""
-    from oomph.cli.terminal import DEFAULT_WIDTH, can_draw, use_colour, width
-    from oomph.report.snapshot.options import SnapshotOptions
-
-    to_file = request.target is not None
-    colour = request.colour == "always" if to_file else use_colour(request.colour, sys.stdout)
-    return SnapshotOptions(
-        width=DEFAULT_WIDTH if to_file else width(),
-        colour=colour and output_format == "text",
-        redact=request.redact,
-        unicode=to_file or can_draw(sys.stdout),
-        everything=request.show_all,
-        stacks=request.verbose,
-    )
 
 
 def _render(

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oomph.cli.output import check_target
-from oomph.cli.snapshot_check import FORMATS, check_setting
+from oomph.cli.snapshot_check import FORMATS, capacity_of, check_apart, check_setting
 from oomph.errors import UsageError
 
 if TYPE_CHECKING:
     from oomph.cli.trace import Request
 
-__all__ = ["FORMATS", "capacity_of", "check", "ranks_of", "steps_of"]
+__all__ = ["FORMATS", "check", "ranks_of", "steps_of"]
 
 #: Processes that are traced one after the other, at most.
 _MOST_RANKS = 64
@@ -24,7 +24,7 @@ def check(request: Request, output_format: str) -> None:
         raise UsageError(
             "Nothing to trace: write the training command after --, as in: oomph trace -- train.py"
         )
-    capacity_of(request)
+    capacity_of(request.capacity)
     steps_of(request)
     for setting in request.what_if:
         check_setting(setting)
@@ -58,22 +58,7 @@ def _check_files(request: Request) -> None:
         check_target(Path(request.save))
     for path in request.export:
         check_export(path)
-    places = [Path(name).resolve() for name in outputs]
-    for number, place in enumerate(places):
-        if place in places[:number]:
-            raise UsageError(f"{outputs[number]}: two outputs go to this file; give each a path of its own")
-
-
-def capacity_of(request: Request) -> int | None:
-    """The bytes of --capacity; None without it. Raises UsageError for what is no size."""
-    if request.capacity is None:
-        return None
-    from oomph.units import size_given
-
-    size = size_given(request.capacity)
-    if size is None:
-        raise UsageError(f"--capacity {request.capacity[:60]!r} is no size; give one like 78GiB, or bytes")
-    return size
+    check_apart(outputs)
 
 
 def steps_of(request: Request) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import click
 from oomph.cli.codes import chosen_rules
 from oomph.cli.output import emit, one_line, write_file
 from oomph.cli.settings import load_settings
+from oomph.cli.shown import shown_with
 from oomph.cli.trace_check import FORMATS, check, ranks_of
 from oomph.cli.trace_settings import Plan, child_request, plan_of
 from oomph.errors import InputError, UsageError
@@ -57,7 +57,7 @@ def run(request: Request) -> int:
             largest, answers = find_largest(request, rules, Path(folder))
         else:
             answers = trace_all(request, plan_of(request), rules, Path(folder))
-    options = _options(request, output_format)
+    options = shown_with(request, output_format, to_file=request.output_path is not None)
     text = _render(answers, output_format, options, largest)
     for path in request.export:
         _export(path, answers[0], request)
@@ -190,23 +190,6 @@ def _shown(sentence: str, request: Request) -> str:
 
     outputs = [name for name in (request.output, request.save) if name]
     return one_line(redact_names(sentence, (*request.target, *request.export, *outputs)))
-
-
-def _options(request: Request, output_format: str) -> SnapshotOptions:
-    """What the place that the answer goes to can show, and what was asked for."""
-    from oomph.cli.terminal import DEFAULT_WIDTH, can_draw, use_colour, width
-    from oomph.report.snapshot.options import SnapshotOptions
-
-    to_file = request.output_path is not None
-    colour = request.colour == "always" if to_file else use_colour(request.colour, sys.stdout)
-    return SnapshotOptions(
-        width=DEFAULT_WIDTH if to_file else width(),
-        colour=colour and output_format == "text",
-        redact=request.redact,
-        unicode=to_file or can_draw(sys.stdout),
-        everything=request.show_all,
-        stacks=request.verbose,
-    )
 
 
 def _render(

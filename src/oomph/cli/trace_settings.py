@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oomph.cli.trace_check import capacity_of, steps_of
+from oomph.cli.snapshot_check import capacity_of
+from oomph.cli.trace_check import steps_of
 
 if TYPE_CHECKING:
     from oomph.cli.trace import Request
@@ -44,7 +45,7 @@ def plan_of(request: Request, extra: tuple[str, ...] = ()) -> Plan:
     here = target.local_world_size or min(world, 8)
     asked = Asked(
         gpu=request.gpu,
-        capacity_bytes=capacity_of(request),
+        capacity_bytes=capacity_of(request.capacity),
         torch=request.torch,
         conf=allocator_conf(target.environment) if request.alloc_conf is None else request.alloc_conf,
         steps=steps_of(request),
