@@ -63,7 +63,7 @@ smooth_l1_loss_backward log_sigmoid_backward _masked_softmax
 # Pooling, padding and resampling (DilatedMaxPool2d.cu, AveragePool2d.cu, ReflectionPad.cu, UpSample*.cu).
 _IMAGES = """
 avg_pool2d avg_pool3d max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d_with_indices
-reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
+replication_pad1d replication_pad2d replication_pad3d
 upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d
 upsample_trilinear3d _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
 _upsample_nearest_exact2d _upsample_nearest_exact3d im2col col2im grid_sampler_2d grid_sampler_2d_backward

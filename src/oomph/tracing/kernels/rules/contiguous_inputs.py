@@ -38,6 +38,9 @@ _CONTIGUOUS = (
     "aten._adaptive_avg_pool3d_backward",
     "aten.adaptive_max_pool3d",
     "aten.adaptive_max_pool3d_backward",
+    "aten.reflection_pad1d",
+    "aten.reflection_pad2d",
+    "aten.reflection_pad3d",
     "aten.reflection_pad1d_backward",
     "aten.reflection_pad2d_backward",
     "aten.reflection_pad3d_backward",
@@ -72,7 +75,8 @@ class ContiguousInputs:
         "aten/src/ATen/native/cuda/SoftMax.cu (host_softmax, host_softmax_backward: contiguous()), "
         "layer_norm_kernel.cu (layer_norm_cuda: expect_contiguous), NLLLoss2d.cu "
         "(nll_loss2d_forward_out_cuda_template), UpSample*.cu, Adaptive*Pooling*.cu, AveragePool*.cu, "
-        "ReflectionPad.cu, ReplicationPadding.cu, ScanKernels.cpp"
+        "ReflectionPad.cu, ReplicationPadding.cu, ScanKernels.cpp; seen in a real snapshot of torch 2.7 (reflection "
+        "padding of an image in channels-last format)"
     )
 
     def effect(self, call: Call) -> Effect | None:
