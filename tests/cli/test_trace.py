@@ -15,6 +15,7 @@ import pytest
 from oomph.report.trace.json import read_schema
 from oomph.tracing.child import launch
 from oomph.tracing.child.request import Ending, Outcome, Request
+from oomph.tracing.device import check as device_check
 from oomph.tracing.model import Failed, Trace
 from oomph.tracing.target.model import Kind
 from oomph.tracing.write import write
@@ -52,6 +53,7 @@ def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Child:
     (tmp_path / "train.py").write_text("print('never run')\n", encoding="utf-8")
     made = Child()
     monkeypatch.setattr(launch, "run", made.run)
+    monkeypatch.setattr(device_check, "check", lambda: None)
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
         monkeypatch.delenv(name, raising=False)
     return made
@@ -101,6 +103,13 @@ class TestWhatIsAskedFor:
         assert [request.settings.rank for request in child.requests] == [0, 1]
         assert {request.settings.world for request in child.requests} == {2}
         assert "All ranks" in result.stdout
+
+    def test_the_ranks_that_differ(self, run, child):
+        run("trace", "--rank", "distinct", "--", "torchrun", "--nproc-per-node", "8", "train.py")
+        assert [request.settings.rank for request in child.requests] == [0, 7]
+        child.requests.clear()
+        run("trace", "--rank", "distinct", "--stages", "2", "--world", "8", "--", "train.py")
+        assert [request.settings.rank for request in child.requests] == [0, 3, 4, 7]
 
     def test_the_largest_value(self, run, child):
         def make(request: Request) -> Trace:
@@ -222,7 +231,9 @@ class TestRefusals:
             ("--torch 1.13 -- train.py", "can speak for 2.4"),
             ("--torch new -- train.py", "can speak for 2.4"),
             ("--rank 1 -- train.py", "there are 1 processes"),
-            ("--rank x -- train.py", "give a number, or all"),
+            ("--rank x -- train.py", "give a number, all, or distinct"),
+            ("--stages 2 -- train.py", "--rank distinct"),
+            ("--world 4 --rank distinct --stages 3 -- train.py", "cannot share 4 ranks evenly"),
             ("--what-if nonsense:1 -- train.py", "--what-if"),
             ("--alloc-conf nonsense:1 -- train.py", "nonsense"),
             ("--export page.pdf -- train.py", "nothing is exported"),

@@ -21,6 +21,7 @@ class Request:
     steps: str
     world: int | None
     rank: str
+    stages: int | None
     settings: tuple[str, ...]
     largest: str | None
     alloc_conf: str | None
@@ -103,7 +104,14 @@ class Request:
     metavar="R",
     default="0",
     show_default=True,
-    help="Which of them: a number, or all, one after the other.",
+    help="Which of them: a number; all, one after the other; or distinct, those whose memory can differ: of ranks "
+    "that share one model the first and the last.",
+)
+@click.option(
+    "--stages",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With --rank distinct: the pipeline stages, each of which has ranks of its own.  [default: 1]",
 )
 @click.option(
     "--alloc-conf",

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "check", "ranks_of", "steps_of"]
 
+#: Words that stand for more than one rank.
+_SEVERAL = ("all", "distinct")
 #: Processes that are traced one after the other, at most.
 _MOST_RANKS = 64
 
@@ -29,7 +31,9 @@ def check(request: Request, output_format: str) -> None:
     for setting in request.what_if:
         check_setting(setting)
     _check_files(request)
-    many = request.rank == "all"
+    many = request.rank in _SEVERAL
+    if request.stages is not None and request.rank != "distinct":
+        raise UsageError("--stages says which ranks --rank distinct takes; without it, it means nothing")
     if many and output_format == "html":
         raise UsageError("--format html shows one process; name one with --rank")
     if many and request.export:
@@ -37,7 +41,7 @@ def check(request: Request, output_format: str) -> None:
     if many and request.largest is not None:
         raise UsageError("--largest looks at one process; name one with --rank")
     if not many and not (request.rank.isascii() and request.rank.isdigit() and len(request.rank) < 8):
-        raise UsageError(f"--rank {request.rank[:60]!r}: give a number, or all")
+        raise UsageError(f"--rank {request.rank[:60]!r}: give a number, all, or distinct")
     if request.largest is not None:
         if request.gpu is None and request.capacity is None:
             raise UsageError("--largest needs to know what fits: give --gpu or --capacity")
@@ -73,10 +77,14 @@ def steps_of(request: Request) -> int | None:
 
 def ranks_of(request: Request, world: int) -> list[int]:
     """The ranks to trace. Raises UsageError for one that there is not."""
+    if request.rank == "distinct":
+        from oomph.tracing.ranks.distinct import distinct_ranks
+
+        return list(distinct_ranks(world, request.stages or 1))
     if request.rank == "all":
         if world > _MOST_RANKS:
             raise UsageError(
-                f"--rank all: {world:,} processes would take too long; name those that differ, one by one"
+                f"--rank all: {world:,} processes would take too long; take --rank distinct, or name one"
             )
         return list(range(world))
     rank = int(request.rank)
