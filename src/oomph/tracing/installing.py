@@ -22,14 +22,16 @@ _PACKAGES = (
 
 def install_all(recorder: Recorder, mode: Any, fake_mode: Any) -> None:
     """Installs the recorder's own hooks, then what each package has."""
-    from oomph.tracing.patches import foreach, parameters, storages, tensors
-    from oomph.tracing.recorder import phases
+    from oomph.tracing.patches import foreach, parameters, storages, tensors, threads
+    from oomph.tracing.recorder import phases, shapeless
 
     phases.install(recorder, mode)
     parameters.install(recorder, fake_mode)
     tensors.install(recorder)
     storages.install(recorder, mode)
     foreach.install(recorder)
+    threads.install(recorder, mode)
+    shapeless.install(recorder)
     for name in _PACKAGES:
         try:
             package = importlib.import_module(name)

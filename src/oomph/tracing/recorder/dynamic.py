@@ -14,8 +14,8 @@ from oomph.tracing.recorder.values import attach, value_of
 
 Handler = Callable[..., Any]
 NUMBERS_ARE_ONE = (
-    "Numbers that the GPU would have computed and the script reads (`.item()`, a printed loss) are 1, truth values "
-    "False."
+    "Numbers that the GPU would have computed and the script reads (`.item()`, a printed loss) are 1 and finite, truth "
+    "values False, those of `all()` True."
 )
 
 
@@ -26,6 +26,8 @@ def handlers() -> dict[str, Handler]:
         "aten.item": _item,
         "aten._to_copy": _to_host,
         "aten.equal": _equal,
+        "aten.allclose": _allclose,
+        "aten._pack_padded_sequence": _pack,
         "aten.is_nonzero": _item,
         "aten.nonzero": _nonzero,
         "aten.masked_select": _masked_select,
@@ -112,6 +114,40 @@ def _equal(_mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, 
     if any(value is None for value in values):
         return bool(args[0].shape == args[1].shape and args[0].dtype == args[1].dtype)
     return func(*values, **kwargs)
+
+
+def _allclose(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+    values = [value_of(one) if hasattr(one, "fake_device") else one for one in args]
+    if any(value is None for value in values):
+        mode.recorder.assume(NUMBERS_ARE_ONE)
+        return True
+    return func(*values, **kwargs)
+
+
+def _pack(mode: Any, _func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], _kwargs: Any) -> Any:
+    """Sequences step by step: stretches of as many sequences are copied, then put together; how many sequences have
+    each step is a tensor on the host (aten/src/ATen/native/PackedSequence.cpp, _pack_padded_sequence)."""
+    import torch
+
+    tensor, lengths, batch_first = args
+    known = value_of(lengths) if hasattr(lengths, "fake_device") else lengths
+    if known is None:
+        mode.recorder.assume("Sequences whose lengths only a GPU knows are as long as their batch.")
+        known = torch.full(tuple(lengths.shape), int(tensor.shape[1 if batch_first else 0]))
+    sizes: list[int] = []
+    with mode:
+        steps = tensor.transpose(0, 1) if batch_first else tensor
+        pieces = []
+        lengths_up = known.tolist()[::-1]
+        for shorter, length in enumerate(lengths_up):
+            if length > len(sizes):
+                there = len(lengths_up) - shorter
+                piece = steps[len(sizes) : length].narrow(1, 0, there)
+                if not piece.is_contiguous():
+                    piece = piece.clone(memory_format=torch.contiguous_format)
+                pieces.append(piece.view(-1, *steps.shape[2:]))
+                sizes += [there] * (length - len(sizes))
+        return torch.cat(pieces), torch.tensor(sizes, dtype=torch.int64)
 
 
 def _fresh(mode: Any, like: Any, shape: tuple[int, ...], value: Any = None, dtype: Any = None) -> Any:

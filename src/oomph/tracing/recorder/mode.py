@@ -14,7 +14,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from oomph.tracing.recorder import accumulate, dynamic
+from oomph.tracing.recorder import accumulate, dynamic, truths
 from oomph.tracing.recorder.blocks import UNTOLD
 from oomph.tracing.recorder.categories import GRADIENTS
 from oomph.tracing.recorder.fakes import Fakes
@@ -124,6 +124,9 @@ def _mode_class() -> Any:
             if real is None or not self.values.after(func, real, out):
                 if operator.mutates >= 0:
                     self._written(operator, args, kwargs)
+                elif operator.view or operator.name in truths.NAMES:
+                    if truths.after(operator.name, operator.view, args, out):
+                        self.recorder.assume(dynamic.NUMBERS_ARE_ONE)
             if operator.inplace and operator.mutates == 0 and type(args[0]) is torch.Tensor:
                 # A real CPU tensor that fake ones were written into: the caller's own tensor is the result.
                 return args[0]
