@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.tracing.device import guard
+from oomph.tracing.device import cuda_kernels, guard
 from oomph.tracing.device.layout import PREFIX, WORD, Layout, hooks_layout, mismatch, words
 
 #: c10::DeviceType::CUDA
@@ -124,6 +124,7 @@ def _prepare(torch: Any) -> None:
     own_guard = _set_guard(torch, root / "include", ctypes.addressof(guards), zero)
     _set_hooks(hooks, layout, zero, cpu_allocator, own_guard)
     _avoid_device_init()
+    cuda_kernels.register()
 
 
 def _refused(torch: Any, why: str) -> UsageError:

@@ -84,7 +84,10 @@ def _key(library: Path) -> str:
 def _own_stamp() -> str:
     """The code that is checked: a change of it is checked anew."""
     folder = Path(__file__).parent
-    return " ".join(str((folder / name).stat().st_size) for name in ("arm.py", "layout.py", "check.py"))
+    return " ".join(
+        str((folder / name).stat().st_size)
+        for name in ("arm.py", "cuda_kernels.py", "guard.py", "layout.py", "check.py")
+    )
 
 
 def _folder() -> Path:

@@ -15,8 +15,11 @@ from typing import Any
 
 from oomph.tracing.device.layout import Layout, guard_layout, words
 
-#: Device(CUDA, -1): "the current one", which FakeTensor looks up in torch.cuda.current_device().
-_CURRENT = 0xFF01
+#: Device(CUDA, 0): the type in the low byte, the index in the other.
+_FIRST = 0x0001
+#: The index of the device that is the current one; a trace changes it. `x.to("cuda")` asks for it, to see that x is
+#: there already.
+current = [0]
 
 
 def make(include: Path, guards: int, zero: int, one: int) -> tuple[int, tuple[Any, ...]] | str:
@@ -31,12 +34,12 @@ def make(include: Path, guards: int, zero: int, one: int) -> tuple[int, tuple[An
     theirs = words(words(cpu, 1)[0], len(layout.methods))
     if not _confirmed(layout, theirs):
         return "its table of device guards is not in the order of its headers"
-    current = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)(lambda _: _CURRENT)
+    answer = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)(lambda _: _FIRST | current[0] << 8)
     functions = _functions(layout, zero, one)
-    functions[layout.names.index("getDevice")] = ctypes.cast(current, ctypes.c_void_p).value or 0
+    functions[layout.names.index("getDevice")] = ctypes.cast(answer, ctypes.c_void_p).value or 0
     held = (ctypes.c_uint64 * len(functions))(*functions)
     guard = (ctypes.c_uint64 * 1)(ctypes.addressof(held))
-    return ctypes.addressof(guard), (current, held, guard)
+    return ctypes.addressof(guard), (answer, held, guard)
 
 
 def _functions(layout: Layout, zero: int, one: int) -> list[int]:

@@ -51,8 +51,7 @@ class Operator:
         self.resizes = schema.name in _MAY_ALIAS
         self.view = bool(aliases) and all(aliases) and not written and not self.resizes
         self.inplace = bool(written) and bool(aliases) and all(aliases)
-        self.composite = bool(
-            torch._C._dispatch_has_kernel_for_dispatch_key(  # noqa: SLF001
-                function.name(), "CompositeImplicitAutograd"
-            )
-        )
+        has = torch._C._dispatch_has_kernel_for_dispatch_key  # noqa: SLF001
+        name = function.name()
+        # A kernel for CUDA goes before the composite one.
+        self.composite = bool(has(name, "CompositeImplicitAutograd") and not has(name, "CUDA"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oomph.tracing.device import guard
 from oomph.tracing.recorder.recorder import Recorder
 
 
@@ -22,6 +23,16 @@ class State:
         self.memory: Any = torch.cuda.memory
         self.current = 0
         self.functions: dict[str, Any] = {}
+        recorder.patches.when_undone(lambda: setattr(self, "current", 0))
+
+    @property
+    def current(self) -> int:
+        """The index of the current device."""
+        return guard.current[0]
+
+    @current.setter
+    def current(self, index: int) -> None:
+        guard.current[0] = index
 
     @property
     def count(self) -> int:
