@@ -60,9 +60,18 @@ def _trace(options: argparse.Namespace) -> int:
         options.gpu,
         options.torch,
         limits,
+        options.capacity,
     )
     print(trace.as_json(answer) if options.json else trace.as_text(answer))
     return 0
+
+
+def _gib(text: str) -> int:
+    """Bytes. Argparse turns what is raised into a sentence and exit code 2."""
+    value = float(text)
+    if not 0 < value < 2**20:
+        raise argparse.ArgumentTypeError(f"{text} is no size of a GPU's memory in GiB")
+    return int(value * 2**30)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,6 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--gpu", help="the GPU of the real run; tried out where it is not given")
     trace.add_argument(
         "--torch", metavar="VERSION", help="its torch (2.7); from the file's format if not given"
+    )
+    trace.add_argument(
+        "--capacity", type=_gib, metavar="GIB", help="what PyTorch could have, where the GPU was full"
     )
     trace.add_argument("--timeout", type=float, default=1800, metavar="SECONDS", help="for one trace")
     trace.add_argument("--json", action="store_true", help="one JSON object on stdout")

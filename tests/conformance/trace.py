@@ -60,6 +60,7 @@ class Trial:
 
     gpu: str
     torch: Version
+    capacity_bytes: int | None
     outcome: Outcome
     divergence: Divergence
     traced: Analysis
@@ -74,9 +75,15 @@ class Trial:
 
 
 def judge(
-    snapshot: Path, command: Sequence[str], gpu_name: str | None, torch: str | None, limits: Limits
+    snapshot: Path,
+    command: Sequence[str],
+    gpu_name: str | None,
+    torch: str | None,
+    limits: Limits,
+    capacity_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """Traces `command` and lays the snapshot over it; plain data for JSON."""
+    """Traces `command` and lays the snapshot over it; plain data for JSON. `capacity_bytes` is what PyTorch could have,
+    where the GPU was full."""
     if not command:
         raise FolderError("Write the command that made the snapshot after --, as in: -- train.py --batch 8")
     try:
@@ -84,7 +91,7 @@ def judge(
         shown = max(analyse(real), key=lambda one: len(one.timeline))
         best: Trial | None = None
         for gpu_choice, version in _choices(real, shown, gpu_name, torch):
-            trial = _trial(real, shown, command, gpu_choice, version, limits)
+            trial = _trial(real, shown, command, (gpu_choice, version, capacity_bytes), limits)
             if best is None or trial.followed > best.followed:
                 best = trial
             if best.divergence.same:
@@ -123,12 +130,18 @@ def _workspace(shown: Analysis) -> int:
 
 
 def _trial(
-    real: Snapshot, shown: Analysis, command: Sequence[str], gpu_name: str, version: Version, limits: Limits
+    real: Snapshot,
+    shown: Analysis,
+    command: Sequence[str],
+    choice: tuple[str, Version, int | None],
+    limits: Limits,
 ) -> Trial:
+    gpu_name, version, capacity_bytes = choice
     card = gpu(gpu_name)
     settings = TraceSettings(
         gpu=card,
         torch=version,
+        capacity_bytes=capacity_bytes,
         device_bytes=card.total_bytes,
         allocator=allocator_settings(real),
     )
@@ -156,7 +169,7 @@ def _trial(
         from_nothing=window is None and not shown.start.reserved_bytes,
     )
     part = (divergence.began_at, divergence.ends_at)
-    return Trial(gpu_name, version, outcome, divergence, traced, part)
+    return Trial(gpu_name, version, capacity_bytes, outcome, divergence, traced, part)
 
 
 def _failed(outcome: Outcome) -> str:
@@ -182,7 +195,8 @@ def _answer(
     snapshot: Path, real: Snapshot, shown: Analysis, best: Trial, given: tuple[bool, bool]
 ) -> dict[str, Any]:
     settings = allocator_settings(real)
-    orders = reserved_orders(requests_of(best.traced.timeline, best.window), settings)
+    requests = requests_of(best.traced.timeline, best.window)
+    orders = reserved_orders(requests, settings, best.capacity_bytes)
     real_allocated, traced_allocated = _exactly_allocated(shown, settings), orders.allocated[0]
     real_reserved = max(shown.start.reserved_bytes, int(shown.reserved_bytes.max(initial=0)))
     values = sorted(set(orders.values))
@@ -193,6 +207,7 @@ def _answer(
         "snapshot": str(snapshot),
         "gpu": {"name": best.gpu, "given": given[0]},
         "torch": {"version": "{}.{}".format(*best.torch), "given": given[1], "format": real.era.name},
+        "capacity_bytes": best.capacity_bytes,
         "ended": best.outcome.ending.value,
         "peak_allocated_bytes": {
             "real": real_allocated,
