@@ -105,3 +105,24 @@ print(model.module.weight.grad.shape[0])
 
 def test_accumulation_without_synchronisation_runs():
     assert traced(ACCUMULATION).printed.split() == [str(WIDTH)]
+
+
+NORM = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("nccl")
+layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8))
+model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(layers).cuda()
+model = DistributedDataParallel(model, device_ids=[0])
+out = model(torch.randn(2, 3, 18, 18, device="cuda"))
+out.sum().backward()
+print(*out.shape)
+"""
+
+
+def test_statistics_of_batches_are_shared():
+    rank = traced(NORM)
+    assert rank.printed.split() == ["2", "8", "16", "16"]
+    # The layer's result is as large as its input; its statistics are one float32 for each of 8 channels.
+    assert 2 * 8 * 16 * 16 * 4 in rank.sizes(operator="batch_norm_elemt")
+    assert rank.sizes(operator="batch_norm_stats") == [8 * 4, 8 * 4]
