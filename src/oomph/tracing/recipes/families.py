@@ -158,17 +158,6 @@ _LIST = (
         targets=_ALL_LINEAR,
     ),
     Family(
-        "gemma2",
-        "Gemma2ForCausalLM",
-        "Gemma2Config",
-        _gemma3,
-        _GATED,
-        ("grouped",),
-        tied=(True,),
-        attention="eager",
-        targets=_ALL_LINEAR,
-    ),
-    Family(
         "gemma3",
         "Gemma3ForCausalLM",
         "Gemma3TextConfig",
