@@ -52,7 +52,8 @@ def install(recorder: Recorder) -> None:
     everywhere(recorder, c10d, "init_process_group", _initialized(recorder))
     everywhere(recorder, c10d, "_new_process_group_helper", _helper(c10d))
     recorder.patches.set(dist, "is_nccl_available", lambda: True)
-    recorder.patches.when_undone(lambda: _destroy(dist))
+    if not dist.is_initialized():  # a group from before the trace is not the trace's to end
+        recorder.patches.when_undone(lambda: _destroy(dist))
 
 
 def _environment(recorder: Recorder) -> None:
