@@ -89,11 +89,15 @@ class _Ranks:
             if code:
                 raise SystemExit(code)
 
+    def _alone(self) -> bool:
+        return max(self.recorder.settings.world, self.recorder.settings.device_count) == 1
+
     def start(self, original: Callable[..., Any], process: Any) -> None:
         """A process whose first argument counts up from 0 with each start of the same function is a rank."""
         target, args = process._target, process._args  # noqa: SLF001 - there is no public way to ask
         number = self.started.get(target, 0)
-        if target is None or not args or type(args[0]) is not int or args[0] != number:
+        counted = target is not None and bool(args) and type(args[0]) is int and args[0] == number
+        if not counted or (self._alone() and _talks(args)):
             original(process)
             return
         self.started[target] = number + 1
@@ -104,6 +108,14 @@ class _Ranks:
         _end(process)
         if number == settings.rank % max(settings.device_count, settings.world, 1):
             process.run()
+
+
+def _talks(args: tuple[Any, ...]) -> bool:
+    """Whether a process is given a queue or a pipe: a worker that somebody waits for."""
+    return any(
+        type(one).__module__.startswith(("multiprocessing.queues", "multiprocessing.connection"))
+        for one in args
+    )
 
 
 def _end(process: Any) -> None:

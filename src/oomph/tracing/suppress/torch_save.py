@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oomph.phases import Phase
+from oomph.tracing.suppress.torch_load import Moves
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder
@@ -65,6 +66,7 @@ def _install(recorder: Recorder, torch: Any) -> None:
 class _Files:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        self.moves = Moves(recorder)
 
     def save(self, original: Callable[..., Any], obj: Any, f: Any, *_: Any, **kwargs: Any) -> None:
         with self.recorder.phase(Phase.SAVE):
@@ -86,7 +88,8 @@ class _Files:
     ) -> Any:
         head = _head(f)
         if head != MAGIC:
-            return original(f, map_location, *args, **kwargs)
+            with self.recorder.phase(Phase.LOAD), self.moves.loading():
+                return original(f, map_location, *args, **kwargs)
         with self.recorder.phase(Phase.LOAD):
             if hasattr(f, "read"):
                 return self._loaded(f, map_location, original)
@@ -97,7 +100,8 @@ class _Files:
         stream.seek(len(MAGIC), io.SEEK_CUR)
         storages: dict[int, Any] = {}
         try:
-            return _unpickler(self.recorder, stream, map_location, original, storages).load()
+            with self.moves.loading():
+                return _unpickler(self.recorder, stream, map_location, original, storages, self.moves).load()
         finally:
             storages.clear()  # the class below is a cycle, which would hold them until the next collection
 
@@ -159,7 +163,12 @@ def _pickler(buffer: io.BytesIO, save: Callable[..., Any], protocol: int, kept: 
 
 
 def _unpickler(
-    recorder: Recorder, stream: Any, map_location: Any, load: Callable[..., Any], storages: dict[int, Any]
+    recorder: Recorder,
+    stream: Any,
+    map_location: Any,
+    load: Callable[..., Any],
+    storages: dict[int, Any],
+    moves: Moves,
 ) -> pickle.Unpickler:
     import torch
 
@@ -172,7 +181,7 @@ def _unpickler(
             flat = storages.get(pid.storage)
             if flat is None:
                 flat = storages[pid.storage] = _bytes_on(
-                    recorder, _place(pid.device, map_location), pid.nbytes
+                    recorder, _place(pid.device, map_location, moves), pid.nbytes
                 )
             with torch.no_grad():
                 whole = pid.nbytes - pid.nbytes % pid.dtype.itemsize
@@ -195,7 +204,7 @@ def _bytes_on(recorder: Recorder, device: Any, nbytes: int) -> Any:
     return torch.empty(nbytes, dtype=torch.uint8, device=device)
 
 
-def _place(device: str, map_location: Any) -> Any:
+def _place(device: str, map_location: Any, moves: Moves) -> Any:
     """Where a storage that was on `device` goes (torch/serialization.py, `_get_restore_location`)."""
     import torch
 
@@ -206,4 +215,4 @@ def _place(device: str, map_location: Any) -> Any:
     if isinstance(map_location, str | torch.device | int):
         return torch.device(map_location)
     found = map_location(torch.UntypedStorage(0), device)
-    return torch.device(device) if found is None else found.device
+    return torch.device(device) if found is None else moves.target(found)
