@@ -177,7 +177,7 @@ class TestAnswers:
         child.ending, child.sentence, child.exit_code = Ending.LIMIT, "60 seconds were over.", 1
         result = run("trace", "--capacity", "2GiB", "--timeout", "60", "--", "train.py")
         text = " ".join(result.stdout.split())
-        assert text.startswith("As far as it ran: It fits")
+        assert text.startswith("60 seconds were over. As far as it ran: It fits")
         assert text.count("60 seconds were over.") == 1
         assert result.exit_code == 0
 

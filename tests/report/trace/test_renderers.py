@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,15 @@ def test_what_grows_will_not_fit() -> None:
 def test_an_exception_of_the_scripts_own_comes_first() -> None:
     text = render_text([broken()], OPTIONS)
     assert text.startswith("The script ended by itself, with ValueError (no such file)")
+
+
+def test_why_it_is_for_a_part_of_the_script_comes_first_and_once() -> None:
+    stopped = replace(fits(), unfinished="The script ended itself with exit code 3.")
+    text = " ".join(render_text([stopped], OPTIONS).split())
+    assert text.startswith("The script ended itself with exit code 3. As far as it ran: It fits: GPU 0")
+    assert text.count("exit code 3") == 1
+    own = render_text([replace(broken(), unfinished="flash_attn needs a real GPU.")], OPTIONS)
+    assert own.startswith("flash_attn needs a real GPU. The script ended by itself, with ValueError")
 
 
 def test_what_it_rests_on_is_told() -> None:

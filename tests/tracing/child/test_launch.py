@@ -148,6 +148,33 @@ def test_an_interrupted_script_leaves_what_was_traced(number, tmp_path):
     assert gone(child)
 
 
+_STARTS = """
+import sys
+from pathlib import Path
+from oomph.tracing.child import endings, main
+
+def starting(settings):
+    raise {kind}
+
+main._session = starting
+main.main(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["KeyboardInterrupt", "endings.Interrupted"])
+def test_a_child_that_is_interrupted_before_the_script_runs_prints_nothing(kind, tmp_path):
+    write(request_of(tmp_path, "print(1)"), tmp_path / "request.json")
+    done = subprocess.run(
+        [sys.executable, "-c", _STARTS.format(kind=kind), str(tmp_path / "request.json")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_no_child_outlives_its_parent(tmp_path):
     process, child = parent(tmp_path)
     process.kill()

@@ -21,8 +21,13 @@ Rows = list[tuple[str, ...]]
 
 
 def headline(report: TraceReport) -> str:
-    """One sentence: whether it fits, and which phase needs the most; that it is for a part of the script only."""
-    return f"As far as it ran: {_answer(report)}" if report.unfinished else _answer(report)
+    """One sentence: whether it fits, and which phase needs the most. Before it, where the answer is for a part of the
+    script only, why."""
+    if not report.unfinished:
+        return _answer(report)
+    stopped = f"{cut(flat(report.unfinished), _ERROR).rstrip('.')}."
+    own = report.failed is not None and not report.failed.out_of_memory
+    return f"{stopped} {'' if own else 'As far as it ran: '}{_answer(report)}"
 
 
 def _answer(report: TraceReport) -> str:
@@ -196,8 +201,6 @@ def rests_on(report: TraceReport, device: DeviceTrace | None, most: int | None =
             f"{plural(len(report.unruled), 'operator')} may use scratch memory of which nothing is known here: {names}"
             + (f" and {more:,} more." if more > 0 else ".")
         )
-    if report.unfinished:
-        told.insert(0, report.unfinished)
     told += _listed("Taken for values that only a GPU computes", report.assumptions, most)
     told += _listed("Not written and not sent", report.suppressed, most)
     return [*told, *report.notes]

@@ -19,8 +19,10 @@ from oomph.tracing.child.request import Ending, Outcome, Request, read_outcome, 
 
 #: `-c` and not `-m`: with `-m` the folder that the user stands in comes first on `sys.path` while oomph's own modules
 #: are imported, and a `token.py` there would be taken for Python's. It is taken off before anything is imported.
+#: Until the child answers signals itself, Ctrl-C ends it at once.
 _BOOT = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 if sys.path and sys.path[0] == "": del sys.path[0]
 try:
     from oomph.tracing.child.main import main

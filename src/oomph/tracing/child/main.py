@@ -16,7 +16,7 @@ from typing import Any
 
 from oomph.errors import OomphError
 from oomph.tracing.child import accelerate_launch, environment, process, script, steps
-from oomph.tracing.child.endings import Judged, judge
+from oomph.tracing.child.endings import Interrupted, Judged, judge
 from oomph.tracing.child.limits import Watch
 from oomph.tracing.child.request import Ending, Outcome, Request, read_request, write
 from oomph.tracing.settings import TraceSettings
@@ -25,13 +25,19 @@ from oomph.tracing.settings import TraceSettings
 OpenSession = Callable[[TraceSettings], Any]
 #: Exit code of a trace that did what was asked; how the script ended stands in the outcome.
 DONE = 0
+#: Of one that was stopped before there was anything to write. It leaves no outcome.
+INTERRUPTED = 130
 
 
 def main(path: Path) -> None:
     """Runs what the request asks for, writes its files, and ends the process. Returns never."""
     request = read_request(path)
     process.prepare(int(os.environ.pop("OOMPH_TRACE_PARENT", "0")) or None)
-    outcome = execute(request, _session)
+    try:
+        outcome = execute(request, _session)
+    except (KeyboardInterrupt, Interrupted):
+        # Before the script's first line or after its last: no code of its own was stopped, so no traceback is its.
+        finish(INTERRUPTED)
     write(outcome, Path(request.outcome))
     finish(DONE)
 
