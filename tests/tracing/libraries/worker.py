@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import io
 import json
 import os
@@ -29,6 +30,7 @@ LIBRARIES = (
     "peft",
     "trl",
     "bitsandbytes",
+    "lightning.pytorch",
 )
 
 
@@ -39,7 +41,8 @@ def main() -> None:
         os.chdir(folder)
         with _session(None):
             for name in LIBRARIES:
-                importlib.import_module(name)
+                if importlib.util.find_spec(name.partition(".")[0]) is not None:
+                    importlib.import_module(name)
             from transformers import Trainer  # noqa: F401 - transformers imports what is asked of it
             from trl import SFTTrainer  # noqa: F401
         out = Path(folder) / "answer.json"

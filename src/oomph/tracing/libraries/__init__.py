@@ -28,6 +28,7 @@ _MODULES = (
     "diffusers",
     "generation",
     "amp",
+    "lightning",
     "refusals",
 )
 
