@@ -33,7 +33,7 @@ KV_HEADS = {"equal": 16, "grouped": 4, "single": 1}
 
 
 def test_the_families_are_there():
-    wanted = {"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma3", "phi", "phi3", "gpt2"}
+    wanted = {"llama", "mistral", "qwen2", "qwen3", "gemma", "phi", "gpt2"}
     assert wanted <= set(families())
     with pytest.raises(UsageError, match="llama"):
         load("no such family")

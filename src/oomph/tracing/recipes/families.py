@@ -90,10 +90,6 @@ def _windowless(dimensions: Dimensions) -> dict[str, Any]:
     return _with_head_dim(dimensions) | {"sliding_window": None}
 
 
-def _gemma3(dimensions: Dimensions) -> dict[str, Any]:
-    return _with_head_dim(dimensions) | {"sliding_window": 1 << 20}
-
-
 def _gpt2(dimensions: Dimensions) -> dict[str, Any]:
     return {
         "vocab_size": dimensions["vocab"],
@@ -154,16 +150,6 @@ _LIST = (
         _with_head_dim,
         _GATED,
         ("single", "equal"),
-        tied=(True,),
-        targets=_ALL_LINEAR,
-    ),
-    Family(
-        "gemma3",
-        "Gemma3ForCausalLM",
-        "Gemma3TextConfig",
-        _gemma3,
-        _GATED,
-        ("grouped", "single"),
         tied=(True,),
         targets=_ALL_LINEAR,
     ),
