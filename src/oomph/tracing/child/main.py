@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from oomph.errors import OomphError
 from oomph.tracing.child import accelerate_launch, environment, process, script, steps
@@ -42,7 +42,7 @@ def main(path: Path) -> None:
     finish(DONE)
 
 
-def finish(code: int) -> None:
+def finish(code: int) -> NoReturn:
     """Ends the process now. What is left of the interpreter is not taken down: destructors of a simulated device, and
     exit handlers that would run without the suppression, have nothing to do any more."""
     for stream in (sys.stdout, sys.stderr):
