@@ -24,8 +24,8 @@ def gradients(index: str, version: tuple[int, int]) -> int:
     return seen.events_after_mark.count(("alloc", WHOLE))
 
 
-# What torch 2.4.1, 2.6.0 and 2.8.0, and what 2.9.0, 2.10.0, 2.13.0 and 2.14.1 name in `grad_fn`: each slice or select whose gradient
-# is of the whole tensor's size. A slice inside one that was narrowed has a smaller gradient.
+# Each slice or select in `grad_fn` whose gradient is of the whole tensor's size, as the versions named in full_slices.py
+# make them. A slice inside one that was narrowed has a smaller gradient.
 @pytest.mark.parametrize(
     ("index", "old", "new"),
     [
