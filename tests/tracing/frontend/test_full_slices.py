@@ -24,7 +24,7 @@ def gradients(index: str, version: tuple[int, int]) -> int:
     return seen.events_after_mark.count(("alloc", WHOLE))
 
 
-# Each slice or select in `grad_fn` whose gradient is of the whole tensor's size, as the versions named in full_slices.py
+# Each slice or select in `grad_fn` whose gradient is of the whole size, as the versions named in full_slices.py
 # make them. A slice inside one that was narrowed has a smaller gradient.
 @pytest.mark.parametrize(
     ("index", "old", "new"),
