@@ -226,6 +226,10 @@ class TestRefusals:
             ("--gpu nothing-known -- train.py", "No GPU is known by the name"),
             ("--gpu mi300x -- train.py", "only NVIDIA GPUs"),
             ("--capacity much -- train.py", "is no size"),
+            (
+                "--capacity 24 -- train.py",
+                "is 24 bytes, in which PyTorch can have nothing; say the unit: 24GiB",
+            ),
             ("--steps 0 -- train.py", "--steps"),
             ("--steps x -- train.py", "--steps"),
             ("--torch 1.13 -- train.py", "can speak for 2.4"),

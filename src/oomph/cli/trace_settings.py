@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 from oomph.cli.snapshot_check import capacity_of
 from oomph.cli.trace_check import steps_of
+from oomph.errors import UsageError
+from oomph.units import MIB, format_bytes
 
 if TYPE_CHECKING:
     from oomph.cli.trace import Request
     from oomph.tracing.child.request import Request as ChildRequest
     from oomph.tracing.settings import TraceSettings
     from oomph.tracing.target.model import Target
+
+#: PyTorch asks the driver for no less (kSmallBuffer in c10/cuda/CUDACachingAllocator.cpp).
+_SMALLEST = 2 * MIB
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ def plan_of(request: Request, extra: tuple[str, ...] = ()) -> Plan:
     here = target.local_world_size or min(world, 8)
     asked = Asked(
         gpu=request.gpu,
-        capacity_bytes=capacity_of(request.capacity),
+        capacity_bytes=_capacity(request.capacity),
         torch=request.torch,
         conf=allocator_conf(target.environment) if request.alloc_conf is None else request.alloc_conf,
         steps=steps_of(request),
@@ -55,6 +60,17 @@ def plan_of(request: Request, extra: tuple[str, ...] = ()) -> Plan:
     )
     settings, notes = settings_for(asked)
     return Plan(target, settings, notes)
+
+
+def _capacity(capacity: str | None) -> int | None:
+    """The bytes of --capacity. Raises UsageError for less than the allocator's smallest segment (2 MiB): who writes 24
+    means GiB, and would be told that nothing fits."""
+    size = capacity_of(capacity)
+    if size is not None and size < _SMALLEST:
+        raise UsageError(
+            f"--capacity {capacity!r} is {format_bytes(size)}, in which PyTorch can have nothing; say the unit: 24GiB"
+        )
+    return size
 
 
 def child_request(request: Request, plan: Plan, rank: int, out: Path) -> ChildRequest:
