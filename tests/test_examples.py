@@ -57,7 +57,8 @@ def test_the_numbers_of_every_example_add_up(sizes):
 
 
 def test_every_example_has_an_expectation():
-    assert {path.name for path in EXAMPLES.iterdir()} - {"README.md"} == set(MEANT)
+    # The script is for `oomph trace`; README.md shows what that says, and tests/test_docs.py compares.
+    assert {path.name for path in EXAMPLES.iterdir()} - {"README.md", "train_decoder.py"} == set(MEANT)
 
 
 @pytest.mark.parametrize("name", MEANT)

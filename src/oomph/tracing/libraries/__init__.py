@@ -30,6 +30,7 @@ _MODULES = (
     "amp",
     "lightning",
     "refusals",
+    "triton_kernels",
 )
 
 

@@ -33,7 +33,6 @@ REFUSED = {
     "apex": _KERNELS,
     "mamba_ssm": _KERNELS,
     "causal_conv1d": _KERNELS,
-    "triton": "its kernels are compiled for a GPU while the script runs, and there is none",
     "cupy": "it needs a GPU, and its memory is outside PyTorch's allocator",
 }
 #: Libraries look for these and do without: they are refused only where the script itself asks.
@@ -101,14 +100,14 @@ class _Refuser(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """Finds nothing; raises for a refused package that the script imports."""
         package = fullname.partition(".")[0]
-        if package in REFUSED and _imported_by_script():
+        if package in REFUSED and imported_by_script():
             if importlib.machinery.PathFinder.find_spec(package) is not None:
                 self._recorder.note(f"{package} was taken to be not installed, because oomph cannot trace it")
             raise NotTraceableError(package)
         return None
 
 
-def _imported_by_script() -> bool:
+def imported_by_script() -> bool:
     """Whether an import statement of the script asks: neither a library that can do without, nor somebody who only
     wants to know whether the package is there."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - who imports is only in the stack
