@@ -104,7 +104,7 @@ def run(
         tell(backend)
     with torch.autocast("cuda", enabled=False):
         if backend is Backend.FLASH:
-            return _flash(query, key, value, dropout, causal, scale)
+            return run_flash(query, key, value, dropout, causal, scale)
         mask = _float_mask(mask, query.dtype)
         if backend is Backend.EFFICIENT:
             mask = _aligned_mask(mask, query, key)
@@ -141,7 +141,7 @@ def _cast(tensor: Any, dtype: Any) -> Any:
     return tensor.to(dtype) if eligible else tensor
 
 
-def _flash(query: Any, key: Any, value: Any, dropout: float, causal: bool, scale: float | None) -> Any:
+def run_flash(query: Any, key: Any, value: Any, dropout: float, causal: bool, scale: float | None) -> Any:
     """Head sizes are filled up to a multiple of 8, and what was added is cut off the result."""
     import torch
 
