@@ -1,6 +1,6 @@
 """Results of operators for which torch has CUDA kernels and no fake ones: their shapes, as the CUDA kernels make them.
 
-Sources: aten/src/ATen/native/cuda/RNN.cu (GRU cells), MultiMarginLoss.cu.
+Sources: aten/src/ATen/native/cuda/RNN.cu (GRU cells), MultiMarginLoss.cu, LossCTC.cu.
 """
 
 from __future__ import annotations
@@ -51,8 +51,14 @@ def _multi_margin_backward(gradient: Any, tensor: Any, *_: Any, **__: Any) -> An
     return tensor.new_empty(tensor.shape)
 
 
+def _ctc_backward(gradient: Any, log_probs: Any, *_: Any, **__: Any) -> Any:
+    del gradient
+    return log_probs.new_empty(log_probs.shape)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_thnn_fused_gru_cell": _gru_cell,
     "_thnn_fused_gru_cell_backward": _gru_cell_backward,
+    "_ctc_loss_backward": _ctc_backward,
     "multi_margin_loss_backward": _multi_margin_backward,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oomph.tracing.recorder import ctc
 from oomph.tracing.recorder.values import attach, value_of
 
 Handler = Callable[..., Any]
@@ -28,6 +29,7 @@ def handlers() -> dict[str, Handler]:
         "aten.equal": _equal,
         "aten.allclose": _allclose,
         "aten._pack_padded_sequence": _pack,
+        "aten._ctc_loss": ctc.handle,
         "aten.is_nonzero": _item,
         "aten.nonzero": _nonzero,
         "aten.masked_select": _masked_select,
@@ -184,19 +186,18 @@ def _say_all(mode: Any) -> None:
     )
 
 
-def _masked_select(mode: Any, func: Any, operator: Any, _types: Any, args: tuple[Any, ...], _kw: Any) -> Any:
+def _masked_select(mode: Any, func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], _kw: Any) -> Any:
+    """On a GPU it is indexing with the mask (aten/src/ATen/native/cuda/IndexKernel.cpp, masked_select_out_cuda_impl):
+    both are expanded, and the places of what is true are found first."""
     import torch
 
     tensor, mask = args
     value, known = value_of(tensor), value_of(mask)
     found = func(value, known) if value is not None and known is not None else None
-    if known is not None:
-        count = int(torch.broadcast_to(known, torch.broadcast_shapes(tensor.shape, mask.shape)).sum())
-    else:
-        count = int(torch.Size(torch.broadcast_shapes(tensor.shape, mask.shape)).numel())
-        _say_all(mode)
-    mode.kernels.scratch(func, operator, args, {})
-    return _fresh(mode, tensor, (count,), found)
+    shape = torch.broadcast_shapes(tensor.shape, mask.shape)
+    with mode:
+        places = torch.ops.aten.nonzero(mask.expand(shape))
+    return _fresh(mode, tensor, (int(places.shape[0]),), found)
 
 
 def _index(mode: Any, func: Any, operator: Any, types: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
