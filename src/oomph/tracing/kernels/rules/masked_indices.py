@@ -24,10 +24,12 @@ class MaskedIndices:
 
     def effect(self, call: Call) -> Effect | None:
         """The positions live as long as the kernel runs."""
+        if "masked_scatter" in str(call.op):
+            # Where each element comes from: running counts of the whole tensor, whatever the mask holds.
+            return Effect((Output(), Take("prefix_sum", 8 * numel(call.args[0].shape))))
         if "masked" in str(call.op):
             mask = call.args[1]
-            width = 8 if "scatter" in str(call.op) else 8 * max(1, mask.dim())
-            return Effect((), uncertain_bytes=width * numel(mask.shape))
+            return Effect((), uncertain_bytes=8 * max(1, mask.dim()) * numel(mask.shape))
         indices = [index for index in call.args[1] if is_tensor(index)]
         doubt = 0
         steps: list[Step] = []
