@@ -59,6 +59,8 @@ def _reading(recorder: Recorder) -> None:
         ("__array__", array),
     ):
         recorder.patches.wrap(torch.Tensor, name, wrapper)
+    if "tolist" in vars(FakeTensor):  # in torch 2.4 one of its own, for compilers
+        recorder.patches.wrap(FakeTensor, "tolist", tolist)
     recorder.patches.wrap(torch.Tensor, "pin_memory", lambda _original, tensor, *_args, **_kwargs: tensor)
 
 
