@@ -60,7 +60,7 @@ def _reading(recorder: Recorder) -> None:
     ):
         recorder.patches.wrap(torch.Tensor, name, wrapper)
     if "tolist" in vars(FakeTensor):  # in torch 2.4 one of its own, for compilers
-        recorder.patches.wrap(FakeTensor, "tolist", tolist)
+        recorder.patches.wrap(FakeTensor, "tolist", lambda _original, tensor: torch.Tensor.tolist(tensor))
     recorder.patches.wrap(torch.Tensor, "pin_memory", lambda _original, tensor, *_args, **_kwargs: tensor)
 
 
