@@ -22,7 +22,15 @@ _PACKAGES = (
 
 def install_all(recorder: Recorder, mode: Any, fake_mode: Any) -> None:
     """Installs the recorder's own hooks, then what each package has."""
-    from oomph.tracing.patches import foreach, parameters, storages, tensors, threads
+    from oomph.tracing.patches import (
+        default_type,
+        foreach,
+        parameters,
+        storages,
+        tensors,
+        threads,
+        untraced,
+    )
     from oomph.tracing.recorder import phases, shapeless
 
     phases.install(recorder, mode)
@@ -32,6 +40,8 @@ def install_all(recorder: Recorder, mode: Any, fake_mode: Any) -> None:
     foreach.install(recorder)
     threads.install(recorder, mode)
     shapeless.install(recorder)
+    default_type.install(recorder)
+    untraced.install(recorder)
     for name in _PACKAGES:
         try:
             package = importlib.import_module(name)

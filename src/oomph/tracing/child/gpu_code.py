@@ -41,6 +41,12 @@ def sentence(error: BaseException) -> str | None:
     text = str(error)[:20_000]
     name = _package(error.__traceback__)
     # Where no other package takes part, it may be the script, PyTorch, or a gap of the trace itself.
+    if "invalid device ordinal" in text:
+        asked = text.partition("(")[2].rstrip(")\n") or "it asks for a GPU that is not there"
+        return (
+            f"The script needs more GPUs than there are: {asked}. --gpu with the name of a machine (p4d.24xlarge) "
+            "gives it several."
+        )
     whose = f"{name} " if name else "What the script does here "
     if isinstance(error, ImportError | OSError | RuntimeError | AssertionError | ValueError) and (
         _NO_DRIVER.search(text)

@@ -33,6 +33,12 @@ def install(recorder: Recorder) -> None:
     recorder.patches.set(torch, "compile", compile_)
     if hasattr(torch.nn.Module, "compile"):
         recorder.patches.set(torch.nn.Module, "compile", compile_module)
+    if hasattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin"):
+        # It would import the machinery of CUDA graphs, which a build without CUDA does not have.
+        recorder.patches.set(torch.compiler, "cudagraph_mark_step_begin", lambda: None)
+    recorder.patches.when_imported(
+        "torch._dynamo", lambda module: recorder.patches.set(module, "reset", lambda: None)
+    )
 
 
 def _noted(recorder: Recorder, function: Any) -> Any:

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from oomph.memory.categories import CATEGORIES, Category
+from oomph.tracing.errors import TraceRefused
 from oomph.tracing.kernels import plain
 from oomph.tracing.kernels.apply import plan
 from oomph.tracing.kernels.rule import Call, Effect, Give, Keep, Take
@@ -13,7 +14,6 @@ from oomph.tracing.recorder.blocks import Block
 from oomph.tracing.recorder.operators import Operator
 from oomph.tracing.recorder.recorder import Recorder
 
-_RECURRENT = frozenset({"aten._thnn_fused_lstm_cell", "aten._thnn_fused_gru_cell"})
 _WORKSPACE = CATEGORIES.index(Category.WORKSPACE)
 
 
@@ -32,11 +32,6 @@ class Kernels:
         """What is known of an operator."""
         packet = func._schema.name.replace("::", ".")  # noqa: SLF001 - the only way to the schema
         label = self.recorder.label_number(packet.removeprefix("aten."))
-        if packet in _RECURRENT:
-            self.recorder.assume(
-                "Recurrent layers (LSTM, GRU) ran cell by cell, as PyTorch does without cuDNN; on a GPU cuDNN runs "
-                "them whole and keeps its own reserve, so their activations are an estimate."
-            )
         return Operator(func, self._rules, label, plain.known(packet))
 
     def run(
@@ -70,7 +65,13 @@ class Kernels:
         device = tensor.fake_device
         if device.type != "cuda":
             return
-        storage = tensor.untyped_storage()
+        try:
+            storage = tensor.untyped_storage()
+        except NotImplementedError:
+            raise TraceRefused(
+                f"Sparse tensors on the GPU (here of {operator.name}) cannot be traced: their size depends on values. "
+                "nn.Embedding and nn.EmbeddingBag with sparse=False need more memory in backward, and can."
+            ) from None
         if self._storages.known(storage):
             if operator.resizes:
                 self.resized(storage)
