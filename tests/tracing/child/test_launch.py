@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -59,6 +60,7 @@ def test_a_full_card_is_the_scripts_own_exception(tmp_path, capfd):
     assert errors == failed["traceback"]
     assert f'File "{tmp_path}/train.py", line 3' in errors
     assert f"{os.sep}oomph{os.sep}tracing" not in errors
+    assert "_dynamo" not in errors
     assert (
         "CUDA out of memory. Tried to allocate 1024.00 MiB" in errors
         or "Tried to allocate 1.00 GiB" in errors
@@ -180,6 +182,23 @@ def test_no_child_outlives_its_parent(tmp_path):
     process.kill()
     process.communicate(timeout=60)
     assert gone(child)
+
+
+def test_wrong_arguments_of_an_operator_end_at_the_operator(tmp_path, capfd):
+    source = """
+    import torch
+    layer = torch.nn.Linear(10, 20).cuda()
+    layer(torch.randn(4, 11, device="cuda"))
+    """
+    outcome = run(request_of(tmp_path, source))
+    assert (outcome.ending, outcome.kind) == (Ending.FAILED, "RuntimeError")
+    errors = capfd.readouterr().err
+    frames = re.findall(r'File ".*?([^/]+/[^/]+)", line \d+, in (\w+|<module>)', errors)
+    # As on the CPU, and on a GPU: the script, two frames of Module, Linear.forward.
+    assert [name for _, name in frames] == ["<module>", "_wrapped_call_impl", "_call_impl", "forward"]
+    assert frames[-1][0] == "modules/linear.py"
+    assert errors.startswith("Traceback (most recent call last):\n")
+    assert errors.splitlines()[-1].startswith("RuntimeError: ")
 
 
 def test_accelerates_variables_are_accelerates(tmp_path, capfd):

@@ -67,6 +67,7 @@ def execute(request: Request, open_session: OpenSession) -> Outcome:
     began = time.monotonic()
     os.chdir(request.folder)
     os.environ.update(environment.variables(request, os.environ))
+    process.quiet_operators()
     try:
         session = open_session(request.settings)
         with session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import resource
 import signal
@@ -26,6 +27,14 @@ def prepare(parent: int | None = None) -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
             signal.signal(number, _terminated)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def quiet_operators() -> None:
+    """PyTorch logs a second traceback, of its own code, for arguments that an operator rejects; the script's exception
+    says it, as on a GPU."""
+    logging.getLogger("torch._subclasses.fake_tensor").addFilter(
+        lambda record: not str(record.msg).startswith("failed while attempting to run meta")
+    )
 
 
 def undisturbed() -> None:
