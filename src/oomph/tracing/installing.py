@@ -25,6 +25,7 @@ def install_all(recorder: Recorder, mode: Any, fake_mode: Any) -> None:
     from oomph.tracing.patches import (
         default_type,
         foreach,
+        indices,
         parameters,
         storages,
         tensors,
@@ -41,6 +42,7 @@ def install_all(recorder: Recorder, mode: Any, fake_mode: Any) -> None:
     threads.install(recorder, mode)
     shapeless.install(recorder)
     default_type.install(recorder)
+    indices.install(recorder)
     untraced.install(recorder)
     for name in _PACKAGES:
         try:

@@ -83,6 +83,7 @@ def _making(recorder: Recorder) -> None:
     def make(original: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
         if asking:  # torch makes a tensor to see what its default device is
             return original(data, *args, **kwargs)
+        data = _numbers(data) if isinstance(data, list | tuple) else data
         device = kwargs.pop("device", None)
         requires_grad = kwargs.pop("requires_grad", False)
         kwargs.pop("pin_memory", None)
@@ -97,3 +98,19 @@ def _making(recorder: Recorder) -> None:
 
     for name in ("tensor", "as_tensor", "asarray"):
         recorder.patches.wrap(torch, name, make)
+
+
+def _numbers(data: Any) -> Any:
+    """Nested lists with numbers in place of tensors of one element, which torch would read in C++."""
+    import torch
+
+    if any(isinstance(one, torch.Tensor | list | tuple) for one in data):
+        return [
+            one.item()
+            if isinstance(one, torch.Tensor) and one.dim() == 0
+            else _numbers(one)
+            if isinstance(one, list | tuple)
+            else one
+            for one in data
+        ]
+    return data

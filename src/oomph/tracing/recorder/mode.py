@@ -52,6 +52,7 @@ def _mode_class() -> Any:
             self.operators: dict[Any, Operator] = {}
             self.dynamic = dynamic.handlers()
             self.main = threading.get_ident()
+            self.lock = threading.RLock()
             self.in_backward = 0
 
         def __torch_dispatch__(
@@ -79,36 +80,38 @@ def _mode_class() -> Any:
             if device is not None and device.type == "cuda" and device.index is None:
                 # "cuda" is the current device; a fake copy would take the first one.
                 kwargs = {**kwargs, "device": torch.device("cuda", torch.cuda.current_device())}
-            recorder = self.recorder
-            if recorder.suspensions:
-                if get_mode(fake_key) is not None:
-                    # Code that fakes by itself (DTensor's sharding propagation): its mode is next.
-                    return func(*args, **kwargs)
-                return self.fakes.long_way(func, types, args, kwargs)
-            operator = self.operators.get(func)
-            if operator is None:
-                operator = self.operators[func] = self.kernels.operator(func)
-            if operator.composite and inference():
-                with self:
-                    result = func.decompose(*args, **kwargs)
-                if result is not NotImplemented:
-                    return result
-            recorder.operators += 1
-            if not recorder.operators % TICK:
-                recorder.tick()
-            special = self.dynamic.get(operator.name)
-            if special is not None:
-                answer = special(self, func, operator, types, args, kwargs)
-                if answer is not NotImplemented:
-                    return answer
-            if (self.in_backward or threading.get_ident() != self.main) and accumulate.candidate(
-                operator.name
-            ):
-                if accumulate.from_autograd(sys._getframe().f_back):  # noqa: SLF001
-                    instead = accumulate.in_place(operator.name, operator.full, args, kwargs, FakeTensor)
-                    if instead is not None:
-                        return self.instead(instead, types, args, kwargs)
-            return self.run(func, operator, types, args, kwargs)
+            # Fake kernels and the simulated allocator know of one thread at a time; scripts have several.
+            with self.lock:
+                recorder = self.recorder
+                if recorder.suspensions:
+                    if get_mode(fake_key) is not None:
+                        # Code that fakes by itself (DTensor's sharding propagation): its mode is next.
+                        return func(*args, **kwargs)
+                    return self.fakes.long_way(func, types, args, kwargs)
+                operator = self.operators.get(func)
+                if operator is None:
+                    operator = self.operators[func] = self.kernels.operator(func)
+                if operator.composite and inference():
+                    with self:
+                        result = func.decompose(*args, **kwargs)
+                    if result is not NotImplemented:
+                        return result
+                recorder.operators += 1
+                if not recorder.operators % TICK:
+                    recorder.tick()
+                special = self.dynamic.get(operator.name)
+                if special is not None:
+                    answer = special(self, func, operator, types, args, kwargs)
+                    if answer is not NotImplemented:
+                        return answer
+                if (self.in_backward or threading.get_ident() != self.main) and accumulate.candidate(
+                    operator.name
+                ):
+                    if accumulate.from_autograd(sys._getframe().f_back):  # noqa: SLF001
+                        instead = accumulate.in_place(operator.name, operator.full, args, kwargs, FakeTensor)
+                        if instead is not None:
+                            return self.instead(instead, types, args, kwargs)
+                return self.run(func, operator, types, args, kwargs)
 
         def run(
             self, func: Any, operator: Operator, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
