@@ -1,8 +1,8 @@
 """`torch.ctc_loss` of fake CUDA tensors: lengths are read as C++ reads them, so that all shapes are known.
 
-Source: aten/src/ATen/native/LossCTC.cpp (ctc_loss), where lengths that are tensors are copied to the host first. Under a
-dispatch mode it leaves them in tensors, and nothing knows the sizes of what the kernel keeps. What the kernel takes is in
-kernels/rules/ctc_loss.py.
+Source: aten/src/ATen/native/LossCTC.cpp (ctc_loss), where lengths that are tensors are copied to the host first. Under
+a dispatch mode it leaves them in tensors, and nothing knows the sizes of what the kernel keeps. What the kernel takes
+is in kernels/rules/ctc_loss.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from oomph.tracing.recorder.values import value_of
 
 UNKNOWN = "Lengths for ctc_loss that only a GPU knows are as large as they can be."
 IN_CUDNN = (
-    "ctc_loss of concatenated int32 targets on the CPU is cuDNN's on a GPU, which keeps the gradient; PyTorch's own kernel "
-    "was traced, which keeps a table of time steps and labels."
+    "ctc_loss of concatenated int32 targets on the CPU is cuDNN's on a GPU, which keeps the gradient; PyTorch's own "
+    "kernel was traced, which keeps a table of time steps and labels."
 )
 _MEAN, _SUM = 1, 2
 _CUDNN_LABELS = 256

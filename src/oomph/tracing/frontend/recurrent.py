@@ -48,6 +48,20 @@ def _acceptable(tensor: Any) -> bool:
     )
 
 
+def _without_cudnn(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Cell by cell. A CUDA build would ask for the GPU before any operator is dispatched (the state of dropout)."""
+    import torch
+
+    if not hasattr(torch._C, "_set_cudnn_enabled"):  # noqa: SLF001 - what torch.backends.cudnn.flags sets
+        return original(*args, **kwargs)
+    before = torch._C._get_cudnn_enabled()  # noqa: SLF001
+    torch._C._set_cudnn_enabled(False)  # noqa: SLF001
+    try:
+        return original(*args, **kwargs)
+    finally:
+        torch._C._set_cudnn_enabled(before)  # noqa: SLF001
+
+
 class _Layer:
     def __init__(self, recorder: Recorder, mode: int) -> None:
         self._recorder = recorder
@@ -56,7 +70,7 @@ class _Layer:
     def run(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """One layer stack; packed sequences come with the number of sequences of each step."""
         if kwargs or not hasattr(args[0], "fake_device") or not _acceptable(args[0]):
-            return original(*args, **kwargs)
+            return _without_cudnn(original, args, kwargs)
         packed = isinstance(args[3], (list, tuple))
         if packed:
             tensor, sizes, hidden, weights, _biases, layers, dropout, train, both = args

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oomph.tracing.recorder import ctc
+from oomph.tracing.recorder import ctc, recurrent
 from oomph.tracing.recorder.values import attach, value_of
 
 Handler = Callable[..., Any]
@@ -30,6 +30,8 @@ def handlers() -> dict[str, Handler]:
         "aten.allclose": _allclose,
         "aten._pack_padded_sequence": _pack,
         "aten._ctc_loss": ctc.handle,
+        "aten._cudnn_rnn": recurrent.forward,
+        "aten._cudnn_rnn_backward": recurrent.backward,
         "aten.is_nonzero": _item,
         "aten.nonzero": _nonzero,
         "aten.masked_select": _masked_select,

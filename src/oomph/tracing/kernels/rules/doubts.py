@@ -106,17 +106,6 @@ RULES = [
         _permutation,
     ),
     Doubt(
-        "cudnn_rnn",
-        (
-            "aten._cudnn_rnn",
-            "aten._cudnn_rnn_backward",
-            "aten._thnn_fused_lstm_cell",
-            "aten._thnn_fused_gru_cell",
-        ),
-        "aten/src/ATen/native/cudnn/RNN.cpp (workspace of cudnnGetRNNTempSpaceSizes)",
-        _inputs(4),
-    ),
-    Doubt(
         "transformer_layer",
         ("aten._transformer_encoder_layer_fwd", "aten._native_multi_head_attention"),
         "aten/src/ATen/native/transformers/transformer.cpp, cuda/attention.cu (one operator for a whole layer: "
@@ -136,9 +125,9 @@ RULES = [
         _inputs(2),
     ),
     Doubt(
-        "ctc_loss",
-        ("aten._ctc_loss", "aten._ctc_loss_backward", "aten._cudnn_ctc_loss"),
-        "aten/src/ATen/native/cuda/LossCTC.cu, cudnn/LossCTC.cpp (workspace)",
+        "cudnn_ctc_loss",
+        ("aten._cudnn_ctc_loss",),
+        "aten/src/ATen/native/cudnn/LossCTC.cpp (workspace)",
         _inputs(2),
     ),
     Doubt(
