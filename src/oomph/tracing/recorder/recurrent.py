@@ -3,11 +3,11 @@
 Source of what is allocated, and in which order: aten/src/ATen/native/cudnn/RNN.cpp (_cudnn_rnn,
 _cudnn_rnn_backward_input, _cudnn_rnn_backward_weight). How large reserve and workspace are only cuDNN knows. They are
 estimated from the sizes that it gave for a GRU and an LSTM of 2,279,370 and 3,038,090 weights (four layers of 320
-states on 123 inputs; pytorch/pytorch issue 2895, cuDNN of 2017): reserves of 864,000,000 and 736,000,000 bytes, which are to
-each other as 27 and 23: a GRU's layer keeps 6 states of every time step, an LSTM's 5, and one lies between two layers.
-Workspaces of 13,169,920 and 17,730,560 bytes are the weights without biases and, for a batch of 100, 8 and 11 states of
-each layer. The batch is not told there: 250 time steps of 100 sequences fit both. Newer releases may differ, so half as
-much again is a bound.
+states on 123 inputs; pytorch/pytorch issue 2895, cuDNN of 2017): reserves of 864,000,000 and 736,000,000 bytes, which
+are to each other as 27 and 23: a GRU's layer keeps 6 states of every time step, an LSTM's 5, and one lies between two
+layers. Workspaces of 13,169,920 and 17,730,560 bytes are the weights without biases and, for a batch of 100, 8 and 11
+states of each layer. The batch is not told there: 250 time steps of 100 sequences fit both. Newer releases may
+differ, so half as much again is a bound.
 """
 
 from __future__ import annotations
