@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oomph.tracing.recorder import ctc, recurrent
+from oomph.tracing.recorder.truths import same
 from oomph.tracing.recorder.values import attach, value_of
 
 Handler = Callable[..., Any]
@@ -175,8 +176,13 @@ def _nonzero(mode: Any, func: Any, operator: Any, _types: Any, args: tuple[Any, 
     tensor = args[0]
     value = value_of(tensor)
     found = None if value is None else func(value)
-    count = tensor.numel() if found is None else found.shape[0]
-    if found is None:
+    known = same(tensor)
+    if found is not None:
+        count = found.shape[0]
+    elif known is not None:
+        count = tensor.numel() if known else 0
+    else:
+        count = tensor.numel()
         _say_all(mode)
     mode.kernels.scratch(func, operator, args, {})
     return _fresh(mode, tensor, (count, tensor.dim()), found, torch.int64)

@@ -162,11 +162,13 @@ def _mode_class() -> Any:
                 place = operator.places.get(name, -1)
                 one = args[place] if 0 <= place < len(args) else kwargs.get(name)
                 if isinstance(one, FakeTensor):
-                    if value_of(one) is not None:
+                    if value_of(one) is not None or truths.told(one):
                         forget(one)
                 elif isinstance(one, (list, tuple)):
                     for tensor in one:
-                        if isinstance(tensor, FakeTensor) and value_of(tensor) is not None:
+                        if isinstance(tensor, FakeTensor) and (
+                            value_of(tensor) is not None or truths.told(tensor)
+                        ):
                             forget(tensor)
 
     return RecorderMode

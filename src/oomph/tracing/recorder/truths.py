@@ -15,6 +15,7 @@ from oomph.tracing.recorder.values import attach, small, value_of
 
 _NAME = "_oomph_same"
 _AGE = "_oomph_age"
+_TOLD = "_oomph_told"
 #: Operators that ask for a number that is none, or has no end.
 _NOT_FINITE = frozenset({"aten.isnan", "aten.isinf", "aten.isposinf", "aten.isneginf"})
 _BOTH = frozenset({"aten.mul", "aten.logical_and", "aten.bitwise_and", "aten.__and__"})
@@ -40,6 +41,11 @@ def same(tensor: Any) -> int | bool | None:
     return number if getattr(tensor.untyped_storage(), _AGE, 0) == age else None
 
 
+def told(tensor: Any) -> bool:
+    """Whether something is known in this way of a tensor on the same memory."""
+    return hasattr(tensor.untyped_storage(), _TOLD)
+
+
 def after(name: str, view: bool, args: tuple[Any, ...], out: Any) -> bool:
     """An operator ran whose result has no values: keeps what is true of it all the same. Returns whether that says
     something about numbers that only a GPU computes."""
@@ -52,7 +58,9 @@ def after(name: str, view: bool, args: tuple[Any, ...], out: Any) -> bool:
 
     if small(out):
         attach(out, torch.full(tuple(out.shape), number, dtype=out.dtype))
-    out.__dict__[_NAME] = (number, getattr(out.untyped_storage(), _AGE, 0))
+    storage = out.untyped_storage()
+    setattr(storage, _TOLD, True)
+    out.__dict__[_NAME] = (number, getattr(storage, _AGE, 0))
     return guessed
 
 
