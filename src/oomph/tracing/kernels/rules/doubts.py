@@ -69,6 +69,17 @@ def _isin(call: Call) -> int:
     return first * min(second, 128) + 80 * (first + second) + 4096
 
 
+def _distances(call: Call) -> int:
+    """The larger of two sets of points as often as the other has batches: what broadcasting makes of them."""
+    points = _tensors(call.args[:2])
+    if len(points) < 2:
+        return 0
+    batches = [max(1, numel(tensor.shape[:-2])) for tensor in points]
+    return max(batches) * sum(
+        bytes_of(tensor) // batch for tensor, batch in zip(points, batches, strict=True)
+    )
+
+
 def _permutation(call: Call) -> int:
     return 64 * int(call.args[0]) + 65_536
 
@@ -104,6 +115,20 @@ RULES = [
         ("aten.randperm",),
         "aten/src/ATen/native/cuda/Randperm.cu (random keys, sorted with the positions)",
         _permutation,
+    ),
+    Doubt(
+        "trilinear",
+        ("aten._trilinear",),
+        "aten/src/ATen/native/Linear.cpp (_trilinear: one slice after the other; sumproduct_pair: both operands of a "
+        "slice and their product)",
+        _inputs(2),
+    ),
+    Doubt(
+        "cdist_forward",
+        ("aten._cdist_forward", "aten._pdist_forward"),
+        "aten/src/ATen/native/Distance.cpp (cdist_impl: broadcast inputs are copied; euclidean distances of many rows by "
+        "a matrix product)",
+        lambda call: _inputs(3)(call) + _distances(call),
     ),
     Doubt(
         "transformer_layer",
