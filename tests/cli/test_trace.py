@@ -181,6 +181,12 @@ class TestAnswers:
         assert text.count("60 seconds were over.") == 1
         assert result.exit_code == 0
 
+    def test_what_the_asked_steps_leave_out_comes_first(self, run, child):
+        child.ending, child.sentence = Ending.STEPS, "An optimizer took no step."
+        text = " ".join(run("trace", "--capacity", "2GiB", "--", "train.py").stdout.split())
+        assert text.startswith("An optimizer took no step. As far as it ran: It fits")
+        assert "stopped after 1 optimizer step:" in text
+
     def test_json_is_of_the_published_shape(self, run, child):
         result = run("trace", "--format", "json", "--capacity", "2GiB", "--what-if", "all", "--", "train.py")
         answer = json.loads(result.stdout)

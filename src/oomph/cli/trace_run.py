@@ -126,9 +126,12 @@ def trace_one(
 
 
 def _unfinished(outcome: Outcome) -> str:
-    """Why the script did not come to its end, where that was neither asked for nor an exception of its own."""
+    """Why the script did not come to its end, where that was neither asked for nor an exception of its own; or what
+    is missing in what was asked for."""
     from oomph.tracing.child.request import Ending
 
+    if outcome.ending is Ending.STEPS:
+        return outcome.sentence
     stopped = (Ending.INTERRUPTED, Ending.LIMIT, Ending.GPU_CODE, Ending.EXITED)
     return (outcome.sentence or "It was stopped.") if outcome.ending in stopped else ""
 

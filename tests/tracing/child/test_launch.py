@@ -201,6 +201,26 @@ def test_wrong_arguments_of_an_operator_end_at_the_operator(tmp_path, capfd):
     assert errors.splitlines()[-1].startswith("RuntimeError: ")
 
 
+_TWO = """
+import torch
+one, two = torch.nn.Linear(1024, 1024, bias=False).cuda(), torch.nn.Linear(1024, 2048, bias=False).cuda()
+first, second = torch.optim.Adam(one.parameters()), torch.optim.Adam(two.parameters())
+while True:
+    for model, optimizer, times in ((one, first, 5), (two, second, 1)):
+        for _ in range(times):
+            model(torch.ones(2, 1024, device="cuda")).sum().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("wanted", "told"), [(3, "of 8.00 MiB of parameters took its first step"), (6, "")])
+def test_an_optimizer_that_took_no_step_yet_is_named(wanted, told, tmp_path):
+    outcome = run(request_of(tmp_path, _TWO, steps=wanted))
+    assert outcome.ending is Ending.STEPS
+    assert told in outcome.sentence
+    assert bool(told) == bool(outcome.sentence)
+
+
 def test_accelerates_variables_are_accelerates(tmp_path, capfd):
     source = """
     import os

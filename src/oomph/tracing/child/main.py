@@ -71,8 +71,11 @@ def execute(request: Request, open_session: OpenSession) -> Outcome:
     try:
         session = open_session(request.settings)
         with session:
+            idle = steps.watch_optimizers()
             judged = _run(request, session.recorder)
             process.undisturbed()
+            if judged.ending is Ending.STEPS:
+                judged = replace(judged, sentence=idle())
             steps_done = session.recorder.steps_done
     except OomphError as error:
         return _refused(error, began)
