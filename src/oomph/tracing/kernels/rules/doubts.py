@@ -126,8 +126,8 @@ RULES = [
     Doubt(
         "cdist_forward",
         ("aten._cdist_forward", "aten._pdist_forward"),
-        "aten/src/ATen/native/Distance.cpp (cdist_impl: broadcast inputs are copied; euclidean distances of many rows by "
-        "a matrix product)",
+        "aten/src/ATen/native/Distance.cpp (cdist_impl: broadcast inputs are copied; euclidean distances of many rows "
+        "by a matrix product)",
         lambda call: _inputs(3)(call) + _distances(call),
     ),
     Doubt(
