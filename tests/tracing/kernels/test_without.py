@@ -29,7 +29,26 @@ CALLS: dict[str, tuple[Call, int]] = {
     "unique": (call(aten._unique2.default, _INDEX), 3),
     "isin": (call(aten.isin.Tensor_Tensor, _INDEX, _INDEX), 1),
     "randperm": (call(aten.randperm.default, 100), 1),
-    "cudnn_rnn": (call(aten._cudnn_rnn.default, tensor(4, 4, 4), [tensor(4)]), 5),
+    "trilinear": (call(aten._trilinear.default, _MATRIX, _MATRIX, _MATRIX, [1], [0], [1], [2]), 1),
+    "cdist_forward": (call(aten._cdist_forward.default, _MATRIX, _MATRIX, 1.0, None), 1),
+    "pairwise_distance_backward": (
+        call(aten._cdist_backward.default, tensor(4, 5), tensor(4, 8), tensor(5, 8), 1.0, tensor(4, 5)),
+        1,
+    ),
+    "euclidean_distance": (call(aten._euclidean_dist.default, tensor(4, 8), tensor(5, 8)), 1),
+    "embedding_bag": (call(aten._embedding_bag.default, _MATRIX, _INDEX, _INDEX), 4),
+    "embedding_bag_backward": (
+        call(
+            aten._embedding_bag_dense_backward.default,
+            *(tensor(3, 8), _INDEX, _INDEX, _INDEX, _INDEX, 100, False, 0, None),
+        ),
+        1,
+    ),
+    "recurrent_cells": (
+        call(aten._thnn_fused_lstm_cell.default, tensor(4, 32), tensor(4, 32), tensor(4, 8)),
+        3,
+    ),
+    "cudnn_ctc_loss": (call(aten._cudnn_ctc_loss.default, tensor(4, 4, 4), _INDEX), 2),
     "transformer_layer": (call(aten._transformer_encoder_layer_fwd.default, tensor(2, 4, 8), 8, 2), 1),
     "scatter_reduce": (call(aten.scatter_reduce.two, _MATRIX, 0, _INDEX, _MATRIX, "mean"), 1),
     "soft_margin_loss": (call(aten.soft_margin_loss.default, _MATRIX, _MATRIX), 1),
