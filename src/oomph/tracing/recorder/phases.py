@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 from oomph.phases import Phase
+from oomph.tracing.recorder import steps
 from oomph.tracing.recorder.recorder import PHASES, Recorder
 
 _FORWARD = PHASES.index(Phase.FORWARD)
@@ -122,11 +123,14 @@ def _optimizers(recorder: Recorder) -> None:
 
     now = recorder.now
     before: list[int] = []
-    counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+    running: list[Any] = []
+    counts = steps.Steps()
+    steps.install(recorder, counts)
 
     def begin(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         recorder.step_begins(optimizer)
         before.append(now[0])
+        running.append(optimizer)
         recorder.inside += 1
         now[0] = _OPTIMIZER
 
@@ -137,8 +141,11 @@ def _optimizers(recorder: Recorder) -> None:
             now[0] = _OPTIMIZER
             recorder.lingers = True
         recorder.step_ends(optimizer)
-        counts[optimizer] = counts.get(optimizer, 0) + 1
-        recorder.step_done(counts[optimizer])
+        if running:
+            running.pop()
+        if any(one is optimizer for one in running):
+            return  # the step of a base class, inside that of the optimizer's own
+        recorder.step_done(counts.stepped(optimizer))
 
     for handle in (register_optimizer_step_pre_hook(begin), register_optimizer_step_post_hook(end)):
         recorder.patches.when_undone(handle.remove)
