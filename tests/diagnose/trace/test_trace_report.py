@@ -19,7 +19,7 @@ from oomph.report.trace.words import headline
 from oomph.tracing.model import Failed, Trace
 from oomph.tracing.write import content
 from oomph.units import MIB
-from tests.tracing.made import Maker, out_of_memory, training
+from tests.tracing.made import Maker, one_more_step, out_of_memory, training
 
 
 def report(trace: Trace) -> TraceReport:
@@ -192,3 +192,37 @@ def test_phases_that_nobody_knows() -> None:
     assert device is not None
     assert list(device.prediction.phases) == [Phase.UNKNOWN]
     assert "needs 20.00 MiB" in headline(found)
+
+
+def test_steps_and_phases_give_one_number_for_one_peak() -> None:
+    """A request of 11.5 MiB has a segment of 12, one of 31.5 has 32 (segments of 2 MiB, large_segment_size of
+    CUDACachingAllocator.cpp), and a rest below 1 MiB stays with its block."""
+    device = report(training(Maker(), activation=23 * MIB // 2, temporary=63 * MIB // 2).trace()).shown
+    assert device is not None
+    assert device.fullest_step is not None
+    # Weights, states, the activation that is left, the temporary, both gradients.
+    assert device.fullest_step.allocated_bytes == (100 + 200 + 12 + 32 + 100) * MIB
+    assert device.prediction.phases[Phase.BACKWARD].allocated_bytes == device.fullest_step.allocated_bytes
+
+
+def test_the_most_of_the_later_steps_is_that_of_the_phases() -> None:
+    maker = training(Maker(), steps=2)
+    # Less at once than in step 1, but no free block has room for these.
+    one_more_step(maker, 2, activation=102 * MIB, temporary=20 * MIB)
+    device = report(maker.trace()).shown
+    assert device is not None
+    later, phases = device.fullest_step, device.prediction.phases.values()
+    assert later is not None
+    assert (later.step, later.allocated_bytes) == (1, 590 * MIB)
+    assert later.reserved_bytes == max(peak.reserved_bytes for peak in phases)
+
+
+def test_what_follows_the_last_step_is_no_step() -> None:
+    maker = training(Maker(), steps=2)
+    maker.phase = Phase.FORWARD
+    maker.alloc("after", 700 * MIB, Category.TEMPORARIES)
+    device = report(maker.trace()).shown
+    assert device is not None
+    assert device.fullest_step is not None
+    assert (device.fullest_step.step, device.fullest_step.allocated_bytes) == (1, 590 * MIB)
+    assert device.prediction.phases[Phase.FORWARD].allocated_bytes == (100 + 200 + 700) * MIB

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oomph.diagnose.model import Certainty
+from oomph.diagnose.snapshot.finished import steps_end
 from oomph.diagnose.snapshot.growth_says import says
 from oomph.diagnose.snapshot.model import Growth, Leak, Steps
 from oomph.diagnose.snapshot.moments import fatal_oom
@@ -59,6 +60,9 @@ def _over(analysis: Analysis, cycle: Steps, available_bytes: int | None) -> Grow
     """What grows from one step of `cycle` to the next."""
     fatal = fatal_oom(analysis.timeline)
     end = len(analysis.timeline) - 1 if fatal is None else fatal
+    if cycle is analysis.steps and steps_end(analysis) <= end:
+        # What failed after the last step of a trace, if anything did, is no step that failed.
+        fatal, end = None, steps_end(analysis) - 1
     firsts = np.array([one for one in cycle.first_positions if one <= end], np.int64)
     steps = len(firsts)
     judged = steps - (1 if fatal is None else 2)
@@ -91,6 +95,7 @@ def _over(analysis: Analysis, cycle: Steps, available_bytes: int | None) -> Grow
     told = says(
         found,
         failed=fatal is not None,
+        traced=analysis.exact is not None,
         left=_left(analysis, rows[born_in == 0]),
         peak_phase=_phase_of_peak(analysis, marks, longest) if longest is not None else Phase.UNKNOWN,
     )
@@ -286,9 +291,14 @@ def _longest(analysis: Analysis, marks: _Marks, peaks: NDArray[np.int64]) -> tup
     lasting = allocated[np.maximum(marks.firsts - 1, 0)]
     lasting[0] = max(lasting[:2])
     own = peaks - lasting
-    usual_own = int(np.median(own))
+    usual_own = _middle(own)
     top = int(np.argmax(own))
     usual = int(lasting[top]) + usual_own
     if peaks[top] > LONGER * usual:
         return top, usual
-    return None, int(np.median(peaks))
+    return None, _middle(peaks)
+
+
+def _middle(values: NDArray[np.int64]) -> int:
+    """The median, of an even number the upper of the two in the middle: a mean of both may be nothing that ever was."""
+    return int(np.sort(values)[len(values) // 2])

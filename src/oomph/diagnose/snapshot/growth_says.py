@@ -22,16 +22,19 @@ _MEANWHILE = {
 }
 
 
-def says(growth: Growth, *, failed: bool, left: Mapping[Category, int], peak_phase: Phase) -> str:
+def says(
+    growth: Growth, *, failed: bool, left: Mapping[Category, int], peak_phase: Phase, traced: bool = False
+) -> str:
     """`failed`: the trace ends with a failed request. `left`: what the first step left for good, by category.
-    `peak_phase`: of the peak of the step that stands out."""
+    `peak_phase`: of the peak of the step that stands out. `traced`: oomph traced it, so batches are what the script
+    made of them here."""
     parts = [
         _grows(growth, failed)
         if growth.leaks
         else f"Nothing grows over the {growth.steps} steps of the trace."
     ]
     if growth.longest_step is not None:
-        parts.append(_stands_out(growth, growth.longest_step, peak_phase))
+        parts.append(_stands_out(growth, growth.longest_step, peak_phase, traced))
     if growth.first_step_bytes and not growth.leaks:
         parts.append(
             f"The first step left {format_bytes(growth.first_step_bytes)} for good ({_kinds(left)}); later steps "
@@ -56,11 +59,14 @@ def _grows(growth: Growth, failed: bool) -> str:
     )
 
 
-def _stands_out(growth: Growth, step: int, phase: Phase) -> str:
-    """A step whose peak is higher. In a pass through the model a longer batch explains it; elsewhere the phase does."""
+def _stands_out(growth: Growth, step: int, phase: Phase, traced: bool) -> str:
+    """A step whose peak is higher. In a pass through the model a longer batch explains it; elsewhere the phase does. Of
+    a trace (`traced`) nothing is said of batches: a model's first pass and a hook can need as much."""
     which = "The first step" if step == 0 else f"Step {step}"
     if phase in _MEANWHILE:
         why = _MEANWHILE[phase]
+    elif traced:
+        why = "allocated within the step"
     elif phase in _PASSES:
         why = "warm-up or a longer batch" if step == 0 else "a longer batch"
     else:

@@ -12,7 +12,13 @@ from oomph.diagnose.snapshot.analysis import Analysis
 from oomph.diagnose.snapshot.exact import pattern_of
 from oomph.diagnose.snapshot.model import DeviceReport, SnapshotReport
 from oomph.diagnose.trace.model import DeviceTrace, Ending, Part, StepPeak, TraceReport, Unruled
-from oomph.diagnose.trace.predict import orders_for, phase_rows, prediction_of
+from oomph.diagnose.trace.predict import (
+    orders_for,
+    phase_rows,
+    played_of,
+    prediction_of,
+    step_peaks,
+)
 from oomph.errors import InputError
 from oomph.evidence.snapshot import Traced
 from oomph.memory.categories import CATEGORIES, Category
@@ -84,10 +90,11 @@ def _devices(snapshot: SnapshotReport, analyses: Sequence[Analysis]) -> tuple[De
 def _device(analysis: Analysis, device: DeviceReport) -> DeviceTrace:
     failure = device.failure
     ran_out = failure is not None and not failure.caught
-    first, fullest = _steps(analysis)
+    played = played_of(analysis)
+    first, fullest = _first_and_later(step_peaks(analysis, played))
     return DeviceTrace(
         index=analysis.index,
-        prediction=prediction_of(analysis, ran_out=ran_out),
+        prediction=prediction_of(analysis, ran_out=ran_out, played=played),
         orders=orders_for(analysis),
         phases=phase_rows(analysis),
         first_step=first,
@@ -98,22 +105,14 @@ def _device(analysis: Analysis, device: DeviceReport) -> DeviceTrace:
     )
 
 
-def _steps(analysis: Analysis) -> tuple[StepPeak | None, StepPeak | None]:
-    """The peaks of the first step, and of the later one that needs the most."""
-    begins = analysis.steps.first_positions
-    ends = (*begins[1:], len(analysis.timeline))[: len(begins)]
-    peaks = [
-        StepPeak(
-            number,
-            int(analysis.allocated_bytes[begin:end].max()),
-            int(analysis.reserved_bytes[begin:end].max()),
-        )
-        for number, (begin, end) in enumerate(zip(begins, ends, strict=True))
-        if end > begin
-    ]
+def _first_and_later(peaks: Sequence[StepPeak]) -> tuple[StepPeak | None, StepPeak | None]:
+    """The first step, and the later one in which the most was allocated, with the most that any later one reserved:
+    memory that a step caches is there in the next."""
     if not peaks:
         return None, None
     later = max(peaks[1:], key=lambda peak: (peak.allocated_bytes, peak.reserved_bytes), default=None)
+    if later is not None:
+        later = replace(later, reserved_bytes=max(peak.reserved_bytes for peak in peaks[1:]))
     return peaks[0], later
 
 
