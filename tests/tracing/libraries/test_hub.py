@@ -42,6 +42,28 @@ def test_a_local_folder_with_a_configuration_alone() -> None:
     assert seen.printed.splitlines() == [f"torch.bfloat16 cuda:0 {parameters}", "1000"]
 
 
+def test_the_checkpoint_keeps_its_own_dtype_whatever_the_script_asks_for() -> None:
+    seen = program(
+        """
+        import tempfile, torch
+        from transformers import AutoConfig, AutoModelForCausalLM, MistralConfig
+        folder = tempfile.mkdtemp()
+        MistralConfig(hidden_size=256, intermediate_size=512, num_hidden_layers=1, num_attention_heads=4,
+                      num_key_value_heads=4, vocab_size=8192, dtype="bfloat16").save_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, device_map="cuda")
+        print(model.dtype, torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated())
+        print(torch.cuda.memory_allocated() // sum(p.numel() for p in model.parameters()))
+        for config in (None, AutoConfig.from_pretrained(folder, dtype=torch.float16)):
+            AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float16)
+        """
+    )
+    # Cast on the host on its way, so nothing but the float32 parameters is ever on the GPU (Copy.cu, copy_kernel_cuda).
+    assert seen.printed.splitlines() == ["torch.float32 0", "4"]
+    stored = [line for line in seen.said.splitlines() if "is taken to hold every weight" in line]
+    assert len(stored) == 1
+    assert "MistralForCausalLM in bfloat16" in stored[0]
+
+
 def test_a_safetensors_header_gives_the_dtype_and_no_data_are_read() -> None:
     seen = program(
         """

@@ -1,8 +1,8 @@
 """Weights of transformers' models without files: `from_pretrained` runs as it is, on stand-ins for the tensors.
 
 Where a safetensors file is there, its header gives names, shapes and dtypes, and no data are read. Where there is
-none, the checkpoint is taken to have every weight of the model, in the dtype that its configuration names, and no
-second copy of tied ones. All else is transformers' own code: where a tensor is put, when it is cast, what is quantised,
+none, the checkpoint is taken to have every weight of the model, in the dtype that its config.json names (whatever
+dtype the script asks for, to which it is then cast), and no second copy of tied ones. All else is transformers' own code: where a tensor is put, when it is cast, what is quantised,
 and the allocation that warms the cache up.
 """
 
@@ -83,6 +83,7 @@ class _Loader:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._apart = False
+        self._stored = "float32"
 
     def resolve(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The checkpoint's files, or the stand-in's name where there are none."""
@@ -92,6 +93,7 @@ class _Loader:
         except OSError:
             if name is None or kwargs.get("gguf_file"):
                 raise
+            self._stored = _named_dtype(name, kwargs.get("download_kwargs") or {})
             return [STANDIN], None
 
     def load_state_dict(self, original: Callable[..., Any], file: Any, *args: Any, **kwargs: Any) -> Any:
@@ -152,8 +154,7 @@ class _Loader:
         import torch
 
         config = model.config
-        stored = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or torch.float32
-        stored = getattr(torch, stored) if isinstance(stored, str) else stored
+        stored = getattr(torch, self._stored)
         tied = _tied(model)
         self._apart = _keeps_both(config)
         if self._apart:
@@ -167,9 +168,32 @@ class _Loader:
         name = getattr(config, "name_or_path", "") or type(model).__name__
         self._recorder.assume(
             f"the checkpoint of {name} is taken to hold every weight of {type(model).__name__} in "
-            f"{str(stored).removeprefix('torch.')}; it is loaded one tensor after another"
+            f"{self._stored}; it is loaded one tensor after another"
         )
         return tensors
+
+
+def _named_dtype(name: Any, asked: dict[str, Any]) -> str:
+    """The dtype that the checkpoint's own config.json names; the model's configuration may name what the script asked
+    for. Where it names none, the weights were saved in float32: transformers names any other when it saves."""
+    import torch
+    from transformers import PretrainedConfig
+
+    places = ("cache_dir", "revision", "subfolder", "token", "local_files_only")
+    try:
+        found, _ = PretrainedConfig.get_config_dict(
+            name, **{key: asked[key] for key in places if key in asked}
+        )
+    except (OSError, ValueError):
+        return "float32"
+    parts = (found, *(found.get(part) for part in ("text_config", "llm_config", "decoder")))
+    for part in parts:
+        said = (part.get("dtype") or part.get("torch_dtype")) if isinstance(part, dict) else None
+        if said is not None:
+            dtype = str(said).removeprefix("torch.")
+            if isinstance(getattr(torch, dtype, None), torch.dtype):
+                return dtype
+    return "float32"
 
 
 def _tied(model: Any) -> set[str]:
