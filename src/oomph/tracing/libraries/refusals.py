@@ -22,7 +22,8 @@ _KERNELS = (
 #: Top-level package -> what to say.
 REFUSED = {
     "deepspeed": "its engine flattens parameters and gradients into buffers of its own, which needs a GPU; "
-    "`oomph plan` predicts ZeRO stages 1 to 3 from the configuration",
+    "trace the script without DeepSpeed (what ZeRO shards is then whole), or with FSDP2 (fully_shard), which shards as "
+    "ZeRO stage 3 does; predicting ZeRO itself is planned",
     "flash_attn": _KERNELS + ' (attn_implementation="sdpa" uses the same flash kernel through PyTorch)',
     "flash_attn_interface": _KERNELS
     + ' (attn_implementation="sdpa" uses the same kind of kernel through PyTorch)',
