@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oomph.tracing.recorder import ctc, recurrent
+from oomph.tracing.recorder import ctc, recurrent, words
 from oomph.tracing.recorder.truths import same
 from oomph.tracing.recorder.values import attach, value_of
 
@@ -31,6 +31,9 @@ def handlers() -> dict[str, Handler]:
         "aten.allclose": _allclose,
         "aten._pack_padded_sequence": _pack,
         "aten._ctc_loss": ctc.handle,
+        "aten.convolution": words.convolution,
+        "aten.prod": _product,
+        "aten.cumprod": _product,
         "aten._cudnn_rnn": recurrent.forward,
         "aten._cudnn_rnn_backward": recurrent.backward,
         "aten.is_nonzero": _item,
@@ -50,6 +53,20 @@ def handlers() -> dict[str, Handler]:
         "aten._assert_async": _nothing,
         "aten._assert_scalar": _nothing,
     }
+
+
+def _product(mode: Any, _func: Any, _operator: Any, _types: Any, args: tuple[Any, ...], _kwargs: Any) -> Any:
+    """torch/csrc/autograd/FunctionsManual.cpp, prod_backward and cumprod_backward: under a dispatch mode both take the
+    way that is there for subclasses of tensors. It cannot be told from outside which way a GPU would go."""
+    import torch
+
+    tensor = args[0]
+    if tensor.requires_grad and torch.is_grad_enabled() and tensor.device.type == "cuda":
+        mode.recorder.assume(
+            "Backward of `prod` and `cumprod` is traced as the way that PyTorch has for subclasses of tensors, which "
+            "needs more memory (two to three times as much) than the one that a GPU takes where no element is zero."
+        )
+    return NotImplemented
 
 
 def indexing() -> frozenset[Any]:

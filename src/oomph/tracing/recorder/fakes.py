@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from oomph.tracing.recorder import words
+
 #: Arguments that are their own key. bool and int are told apart by their type.
 _PLAIN = (int, float, bool, str, type(None))
 _LONG_WAY = object()
@@ -59,7 +61,13 @@ class Fakes:
         (up to torch 2.8 or so also where the result lies on the GPU, which is not there): fake ones it does not."""
         if not any(issubclass(one, self._fake) for one in types):
             args = tuple(self._faked(one) for one in args)
-        return self._mode.__torch_dispatch__(func, types, args, kwargs)
+        try:
+            return self._mode.__torch_dispatch__(func, types, args, kwargs)
+        except RuntimeError as error:
+            instead = words.as_on_gpu(func, args, error)
+            if instead is None:
+                raise
+            raise instead from None
 
     def _faked(self, argument: Any) -> Any:
         if type(argument) in (self._torch.Tensor, self._torch.nn.Parameter):
