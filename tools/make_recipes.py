@@ -5,6 +5,7 @@
     python tools/make_recipes.py --only lora,bf16       ways to train whose description has all of these words
     python tools/make_recipes.py --gpu h100-sxm         for another GPU; recipes that are there stay
     python tools/make_recipes.py --check llama          make them anew and compare; exit 1 and name what differs
+    python tools/make_recipes.py --table                write the table of docs/recipes.md from the files, no more
 
 Recipes that a file already has are kept unless they are made anew, or speak for other versions than those installed.
 A file is written after each recipe, so a run that was stopped can be taken up: --missing makes only those not there.
@@ -23,12 +24,16 @@ import msgspec
 from oomph.hardware.names import gpu as gpu_named
 from oomph.memory.recipe.expression import RecipeError
 from oomph.memory.recipe.model import Recipes, Variant, decode, describe
+from oomph.predict.recipes.load import families, load
+from oomph.predict.recipes.table import table
 from oomph.tracing.recipes.collect import Collection, choices_of, spelled_out
 from oomph.tracing.recipes.families import FAMILIES, Family
 from oomph.tracing.recipes.generate import choices, generate, speaks_for, whole
 from oomph.tracing.recipes.step import Choice
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "oomph" / "predict" / "recipes"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "recipes.md"
+BEGIN, END = "<!-- table of the files -->\n", "<!-- end of the table -->\n"
 TORCH = (2, 13)
 
 
@@ -41,7 +46,11 @@ def main() -> int:
     parser.add_argument("--main", action="store_true", help="only the first heads and tying of each family")
     parser.add_argument("--missing", action="store_true", help="make only recipes that are not there")
     parser.add_argument("--check", action="store_true", help="write nothing; say which recipes differ")
+    parser.add_argument("--table", action="store_true", help="write the table of docs/recipes.md")
     options = parser.parse_args()
+    if options.table:
+        DOCS.write_text(with_table(DOCS.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
     warnings.simplefilter("ignore")
     code = 0
     for name in options.families or FAMILIES:
@@ -68,19 +77,24 @@ def one_family(family: Family, options: argparse.Namespace) -> int:
             continue
         made = Collection(family.name, speaks)
         try:
-            variant = generate(family, choice, gpu, TORCH, made)
+            variants = generate(family, choice, gpu, TORCH, made)
         except RecipeError as error:
             print(f"FAILED: {error}", file=sys.stderr)
             code = 1
             continue
         new = whole(family, made)
-        differs = there is None or not known or spelled_out(there, known[0]) != spelled_out(new, variant)
-        print(f"{family.name}: {describe(variant)}: {'differs' if differs else 'the same'}", flush=True)
+        before = [] if there is None else [spelled_out(there, each) for each in known]
+        differs = before != [spelled_out(new, each) for each in variants]
+        for variant in variants:
+            print(f"{family.name}: {describe(variant)}: {'differs' if differs else 'the same'}", flush=True)
         if options.check:
             code = max(code, int(differs))
         elif differs:
             there = joined(family, there, new, capability)
             path.write_bytes(as_file(there))
+    if there is not None and not options.check:
+        # What the family says of its dimensions may have changed although no recipe has.
+        path.write_bytes(as_file(joined(family, there, whole(family, Collection(family.name, speaks)), 0)))
     return code
 
 
@@ -129,6 +143,13 @@ def as_file(recipes: Recipes) -> bytes:
             text = line(value)
         fields.append(f"{line(name)}: {text}")
     return ("{\n" + ",\n".join(fields) + "\n}\n").encode()
+
+
+def with_table(text: str) -> str:
+    """The page with the table of the recipes that are there."""
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return before + BEGIN + "\n" + table([load(name) for name in families()]) + "\n" + END + after
 
 
 def line(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from oomph.errors import UsageError
 from oomph.memory.allocator.core import CachingAllocator
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.recipe.expression import RecipeError
@@ -169,8 +170,41 @@ def test_a_card_that_is_too_small():
 )
 def test_what_cannot_be_says_so(changes, dimensions, says):
     toy = recipes(**changes)
-    with pytest.raises(RecipeError, match=says):
+    with pytest.raises((RecipeError, UsageError), match=says):
         instantiate(toy, toy.variant(), dimensions)
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "says"),
+    [("equal", (4, 2), "are grouped"), ("grouped", (4, 4), "are equal"), ("single", (4, 3), "multiple")],
+)
+def test_another_relation_of_heads_is_refused(heads, kv_heads, says):
+    toy = recipes()
+    variant = msgspec.structs.replace(toy.variant(), heads=heads)
+    numbers = {"heads": kv_heads[0], "kv_heads": kv_heads[1]}
+    with pytest.raises(UsageError, match=says):
+        instantiate(toy, variant, {"b": 1, "hidden": 3, "layers": 2, **numbers})
+
+
+def test_a_recipe_may_have_narrower_limits_than_its_file():
+    toy = recipes()
+    variant = msgspec.structs.replace(toy.variant(), limits={"b": (2, 9, 1)})
+    assert len(instantiate(toy, variant, {"b": 2, "hidden": 3, "layers": 2})) > 0
+    with pytest.raises(UsageError, match=r"b .batch. must be from 2 to 9 here, not 1"):
+        instantiate(toy, variant, {"b": 1, "hidden": 3, "layers": 2})
+
+
+def test_the_recipe_for_a_batch_is_the_one_whose_limits_have_it():
+    toy = recipes()
+    several = msgspec.structs.replace(toy.variant(), limits={"b": (2, 9, 1)})
+    alone = msgspec.structs.replace(toy.variant(), limits={"b": (1, 1, 1)})
+    toy = recipes(variants=(several, alone))
+    assert toy.variant(batch=1) is alone
+    assert toy.variant(batch=2) is several
+    with pytest.raises(
+        RecipeError, match=r"a batch of 10. There are: .*batches of 2 or more; .*a batch of one"
+    ):
+        toy.variant(batch=10)
 
 
 def test_a_choice_that_is_not_there_names_those_that_are():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from oomph.errors import UsageError
 from oomph.memory.recipe.expression import RecipeError
 from oomph.memory.recipe.functions import FUNCTIONS
 from oomph.memory.recipe.grammar import parse
@@ -43,21 +44,23 @@ class Events:
 def instantiate(recipes: Recipes, variant: Variant, dimensions: Mapping[str, int], steps: int = 2) -> Events:
     """The events of loading a model of these dimensions and of its first `steps` training steps.
 
-    Raises RecipeError where a dimension is missing, below 1 or not the one that the recipe is for, where a size is not
-    whole or negative, and where a recipe frees what is not there.
+    Raises UsageError for dimensions that the recipe does not hold for: out of its limits, of another relation of heads,
+    of another GPU. Raises RecipeError where a dimension is missing, a size is not whole or negative, and where a recipe
+    frees what is not there.
     """
-    capability = dimensions.get("capability")
-    if capability is not None and capability not in variant.capabilities:
-        known = ", ".join(map(str, variant.capabilities))
-        raise RecipeError(
-            f"this recipe of {recipes.family} is for compute capability {known}, not {capability}"
-        )
+    check(recipes, variant, dimensions)
     player = Player(recipes, dimensions)
     player.play(variant.setup)
     for step in range(steps):
         player.play(variant.next if step else variant.first)
         player.steps_done += 1
     return player.events
+
+
+def doubt_bytes(recipes: Recipes, variant: Variant, dimensions: Mapping[str, int]) -> int:
+    """By how much a GPU may exceed the recipe's events at any one time. Raises as `instantiate` does."""
+    check(recipes, variant, dimensions)
+    return parse(variant.doubt).evaluate(dimensions, FUNCTIONS)
 
 
 class Player:
@@ -133,22 +136,50 @@ class Player:
             self.events.what.append(self._whats[number])
 
 
+def check(recipes: Recipes, variant: Variant, dimensions: Mapping[str, int]) -> None:
+    """Raises UsageError, with one sentence, unless the recipe holds for these dimensions."""
+    capability = dimensions.get("capability")
+    if capability is not None and capability not in variant.capabilities:
+        known = ", ".join(map(str, variant.capabilities))
+        raise UsageError(
+            f"this recipe of {recipes.family} is for compute capability {known}, not {capability}"
+        )
+    _within(recipes, {**recipes.limits, **variant.limits}, _checked(recipes, dimensions))
+    heads, kv_heads = dimensions.get("heads"), dimensions.get("kv_heads")
+    if heads is None or kv_heads is None:
+        return
+    if kv_heads < 1 or heads % kv_heads:
+        raise UsageError(f"heads ({heads}) must be a multiple of kv_heads ({kv_heads})")
+    there = "equal" if heads == kv_heads else "single" if kv_heads == 1 else "grouped"
+    if there != variant.heads:
+        raise UsageError(
+            f"this recipe of {recipes.family} is for {variant.heads} heads; heads = {heads} with kv_heads = {kv_heads} "
+            f"are {there}"
+        )
+
+
 def _checked(recipes: Recipes, dimensions: Mapping[str, int]) -> dict[str, int]:
     known = {**dimensions}
     for name, value in recipes.fixed.items():
         if known.setdefault(name, value) != value:
-            raise RecipeError(
-                f"these recipes of {recipes.family} are for {name} = {value}, not {known[name]}"
-            )
+            raise UsageError(f"these recipes of {recipes.family} are for {name} = {value}, not {known[name]}")
+    _within(recipes, recipes.limits, known)
+    for text, why in recipes.refused.items():
+        expression = parse(text)
+        if expression.names() <= known.keys() and expression.evaluate(known, FUNCTIONS):
+            raise UsageError(f"these recipes of {recipes.family} do not hold here: {why}")
+    return known
+
+
+def _within(recipes: Recipes, limits: Mapping[str, tuple[int, int, int]], known: Mapping[str, int]) -> None:
     for name, meaning in recipes.dimensions.items():
         value = known.get(name, 1)
-        least, most, multiple = recipes.limits.get(name, (1, 0, 1))
+        least, most, multiple = limits.get(name, (1, 0, 1))
         if value < 1:
-            raise RecipeError(f"{name} ({meaning}) must be at least 1, not {value}")
-        if name in recipes.limits and not (least <= value <= most and value % multiple == 0):
+            raise UsageError(f"{name} ({meaning}) must be at least 1, not {value}")
+        if name not in known or name not in limits:
+            continue
+        if not (least <= value <= most and value % multiple == 0):
             steps = f" in steps of {multiple}" if multiple > 1 else ""
-            raise RecipeError(f"{name} ({meaning}) must be from {least} to {most}{steps} here, not {value}")
-    for text, why in recipes.refused.items():
-        if parse(text).evaluate(known, FUNCTIONS):
-            raise RecipeError(f"these recipes of {recipes.family} do not hold here: {why}")
-    return known
+            allowed = f"{least}" if least == most else f"from {least} to {most}{steps}"
+            raise UsageError(f"{name} ({meaning}) must be {allowed} here, not {value}")

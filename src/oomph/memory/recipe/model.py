@@ -72,7 +72,8 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     each layer is computed again in backward. `heads` says how kv_heads is to heads: equal, grouped (fewer) or single;
     `tied` whether the output layer shares the embedding's weight. `setup` happens once, then `first` (the first step),
     then `next` for each further step. `capabilities` are the compute capabilities (10 * major + minor) that it was
-    traced for: others may choose other kernels."""
+    traced for: others may choose other kernels. `limits` are narrower ones than the file's, for this recipe alone.
+    `doubt` is by how much kernels may exceed what is told here at any one time: workspaces that only cuDNN knows."""
 
     method: str
     precision: str
@@ -85,6 +86,8 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     setup: tuple[Part, ...]
     first: tuple[Part, ...]
     next: tuple[Part, ...]
+    limits: dict[str, tuple[int, int, int]] = {}
+    doubt: Size = "0"
 
 
 class SpeaksFor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,16 +116,23 @@ class Recipes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sections: dict[str, tuple[Entry, ...]]
     refused: dict[str, str] = {}
 
-    def variant(self, capability: int | None = None, **choices: str | bool) -> Variant:
-        """The recipe for these choices (fields of `Variant`) on a GPU of this compute capability; of those that are
-        left open, the first. Raises RecipeError, naming those there are, when there is none."""
+    def variant(
+        self, capability: int | None = None, batch: int | None = None, **choices: str | bool
+    ) -> Variant:
+        """The recipe for these choices (fields of `Variant`) on a GPU of this compute capability and for this many
+        sequences; of those that are left open, the first. Raises RecipeError, naming those there are, when there is
+        none."""
         for each in self.variants:
             if all(getattr(each, name) == value for name, value in choices.items()):
-                if capability is None or capability in each.capabilities:
+                if capability not in (None, *each.capabilities):
+                    continue
+                least, most, _ = each.limits.get("b", (1, 0, 1))
+                if batch is None or "b" not in each.limits or least <= batch <= most:
                     return each
         there = "; ".join(describe(each) for each in self.variants)
         wanted = [f"{name} {value}" for name, value in choices.items()]
         wanted += [] if capability is None else [f"compute capability {capability}"]
+        wanted += [] if batch is None else [f"a batch of {batch}"]
         raise RecipeError(f"no recipe of {self.family} for {', '.join(wanted)}. There are: {there}")
 
 
@@ -130,9 +140,17 @@ def describe(variant: Variant) -> str:
     """A variant's choices in words."""
     checkpointing = "checkpointing" if variant.checkpointing else "no checkpointing"
     tied = "tied" if variant.tied else "untied"
+    least, most, _ = variant.limits.get("b", (1, 0, 1))
+    batch = (
+        ""
+        if "b" not in variant.limits
+        else ", a batch of one"
+        if most == 1
+        else f", batches of {least} or more"
+    )
     return (
         f"{variant.method}, {variant.precision}, {checkpointing}, {variant.attention}, {variant.optimizer}, "
-        f"{variant.heads} heads, {tied}, compute capability {', '.join(map(str, variant.capabilities))}"
+        f"{variant.heads} heads, {tied}, compute capability {', '.join(map(str, variant.capabilities))}{batch}"
     )
 
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 import msgspec
 
 from oomph.memory.recipe.expression import RecipeError
-from oomph.memory.recipe.instantiate import instantiate
+from oomph.memory.recipe.instantiate import doubt_bytes, instantiate
 from oomph.memory.recipe.model import (
     SCHEMA_VERSION,
     Alloc,
@@ -37,8 +37,8 @@ class Collection:
         self._variants: list[Variant] = []
 
     def add(self, draft: Draft, choices: Mapping[str, object], capabilities: Sequence[int]) -> Variant:
-        """One more way to train; `choices` are the fields of its `Variant` that say which. Where the same choices are
-        there with the same sections, for other GPUs, it is one recipe for all of these."""
+        """One more way to train; `choices` are the fields of its `Variant` but for its capabilities and parts. Where
+        the same choices are there with the same sections, for other GPUs, it is one recipe for all of these."""
         names: dict[str, str] = {}
         for key, entries in draft.sections.items():
             moved = self._moved(entries, draft.blocks)
@@ -62,7 +62,11 @@ class Collection:
         parts = (*variant.setup, *variant.first, *variant.next)
         draft = Draft(list(recipes.blocks), setup=variant.setup, first=variant.first, next=variant.next)
         draft.sections = {part.section: recipes.sections[part.section] for part in parts}
-        self.add(draft, choices_of(variant), variant.capabilities)
+        self.add(
+            draft,
+            {**choices_of(variant), "limits": variant.limits, "doubt": variant.doubt},
+            variant.capabilities,
+        )
 
     def _named(self, stem: str, entries: tuple[Entry, ...]) -> str:
         number = 1 + sum(each.rpartition("-")[0] == stem for each in self._sections)
@@ -107,7 +111,7 @@ class Collection:
 
 def choices_of(variant: Variant) -> dict[str, object]:
     """The fields that say which way to train a recipe is of."""
-    others = ("capabilities", "setup", "first", "next")
+    others = ("capabilities", "setup", "first", "next", "limits", "doubt")
     return {name: value for name, value in msgspec.structs.asdict(variant).items() if name not in others}
 
 
@@ -124,14 +128,20 @@ def spelled_out(recipes: Recipes, variant: Variant) -> tuple[object, ...]:
             for entry in given
         )
 
-    return tuple(
+    spelled = (
         tuple((part.phase, entries(recipes.sections[part.section])) for part in parts)
         for parts in (variant.setup, variant.first, variant.next)
     )
+    return (variant.limits, variant.doubt, *spelled)
 
 
 def prove(recipes: Recipes, variant: Variant, stream: Stream) -> None:
     """Raises RecipeError, with the first difference, unless the recipe gives exactly the run's events."""
+    doubt = doubt_bytes(recipes, variant, stream.dimensions)
+    if doubt != stream.doubt:
+        raise RecipeError(
+            f"the recipe's doubt is {doubt} bytes, the run's {stream.doubt}, for {stream.dimensions}"
+        )
     made = instantiate(recipes, variant, stream.dimensions, stream.rounds)
     pairs = zip(made.number, made.size, strict=True)
     for place, (mine, real) in enumerate(zip_longest(pairs, stream.signed_sizes())):

@@ -32,8 +32,9 @@ MEANINGS = {
 GPU_NAMES = ("sms", "sm_threads", "capability", "blas_workspace")
 
 Dimensions = Mapping[str, int]
-#: Wider heads, and those of other widths, are computed by other kernels.
-_HEADS = {"head_dim": (8, 256, 8)}
+#: Wider heads, and those of other widths, are computed by other kernels. A sequence of one token needs no mask and is
+#: contiguous in more ways; configs set no more positions than this.
+_LIMITS = {"head_dim": (8, 256, 8), "s": (2, 1 << 20, 1)}
 #: Shared memory of smaller GPUs is too small for flash attention's backward (sdp_utils.cpp, 192 < head size <= 224).
 REFUSED = {
     "above(head_dim, 192, 1)*above(225, head_dim, 1)*above(capability, 80, 1)": (
@@ -60,7 +61,16 @@ class Family:
     attention: str = "sdpa"
     targets: tuple[str, ...] = ()
     fixed: Mapping[str, int] = field(default_factory=dict)
-    limits: Mapping[str, tuple[int, int, int]] = field(default_factory=lambda: dict(_HEADS))
+    limits: Mapping[str, tuple[int, int, int]] = field(default_factory=lambda: dict(_LIMITS))
+
+    def refused(self) -> dict[str, str]:
+        """Expressions that must be 0, each with what is the matter when it is not."""
+        result = dict(REFUSED)
+        if "hidden" not in self.names:
+            result["hidden - heads*head_dim"] = "the width of these models is heads * head_dim"
+        if "positions" in self.names:
+            result["above(s, positions, 1)"] = "a sequence is longer than the positions that are learned"
+        return result
 
 
 _GATED = ("b", "s", "layers", "hidden", "intermediate", "heads", "kv_heads", "head_dim", "vocab", "rank")

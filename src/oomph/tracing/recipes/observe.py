@@ -65,6 +65,7 @@ def observe(
         recorder.on_alloc.append(seen)
         train(family, dimensions, choice, lambda *mark: marks.append(_Mark(len(memory), *mark)), steps)
         kept = {block.number for block in recorder.kept}
+        doubt = recorder.uncertain_bytes
     _tell(tensors, session.trace().devices[0].exact, kept)
     where = {
         **dimensions,
@@ -73,7 +74,9 @@ def observe(
         "capability": gpu.capability[0] * 10 + gpu.capability[1],
         "blas_workspace": workspace_bytes(gpu, torch),
     }
-    return _Builder(memory, tensors, watch.launches, marks, unordered).stream(where)
+    stream = _Builder(memory, tensors, watch.launches, marks, unordered).stream(where)
+    stream.doubt = doubt
+    return stream
 
 
 def _tell(seen: dict[int, Seen], exact: Exact, kept: Set[int]) -> None:

@@ -21,7 +21,7 @@ def filled(single: Stream, model: Stream) -> Stream:
 class _Filler:
     def __init__(self, single: Stream, model: Stream) -> None:
         self.single, self.model = single, model
-        self.result = Stream(single.dimensions)
+        self.result = Stream(single.dimensions, doubt=single.doubt)
         self.numbers: dict[int, int] = {}  # of the single run's blocks, by those of the model
         self.new: dict[int, int] = {}  # of the result's blocks, by those of the model
 

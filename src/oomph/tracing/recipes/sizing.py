@@ -16,11 +16,11 @@ _MOST_MORE = 8
 
 class Sizing:
     """`runs` are the streams as sites, in the same order. `names` are what sizes may be made of. Runs of one
-    sequence have blocks of no bytes where larger batches have some."""
+    sequence have blocks of no bytes where larger batches have some, unless all runs are of one: `names` has no b."""
 
     def __init__(self, streams: Sequence[Stream], runs: Sequence[Played], names: Sequence[str]) -> None:
         tables = [_table(stream, run) for stream, run in zip(streams, runs, strict=True)]
-        several = [stream.dimensions["b"] > 1 for stream in streams]
+        several = [stream.dimensions["b"] > 1 or "b" not in names for stream in streams]
         self._dimensions = [stream.dimensions for stream, many in zip(streams, several, strict=True) if many]
         self._tables = [table for table, many in zip(tables, several, strict=True) if many]
         self._singles = [

@@ -48,12 +48,14 @@ class Cut:
 
 @dataclass
 class Stream:
-    """A run of a model of these dimensions. An event is the number of an alloc, or `~number` for its free."""
+    """A run of a model of these dimensions. An event is the number of an alloc, or `~number` for its free. `doubt` is
+    by how many bytes the kernels of one call may exceed what is here."""
 
     dimensions: Mapping[str, int]
     events: list[int] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
+    doubt: int = 0
 
     def alloc(self, seen: Seen) -> int:
         """Appends an alloc; its number."""
