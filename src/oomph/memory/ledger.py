@@ -33,6 +33,8 @@ PRINTED = (
     "request_bytes",
     "segment_bytes",
 )
+#: The origin of numbers that oomph traced: those of a simulated card, whose capacity is what PyTorch can have of it.
+SIMULATED = "simulated"
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class Problem:
 class Ledger:
     """The bytes of one device. Every field is bytes or None ("not printed and not derivable").
 
-    `origins` says for each known field how it is known: "printed", or the identity that gave it
-    ("= allocated + cached"). `slack_bytes` is how far each field may be off through the rounding of what was
+    `origins` says for each known field how it is known: "printed", "simulated", or the identity that gave
+    it ("= allocated + cached"). `slack_bytes` is how far each field may be off through the rounding of what was
     printed.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.memory.ledger import Ledger
+from oomph.memory.ledger import SIMULATED, Ledger
 from oomph.report.layout import Style, cells, pad, wrap
 from oomph.report.options import ReportOptions
 from oomph.report.parts import Part, is_rounding, printed_only, share, split
@@ -232,9 +232,13 @@ def _other_rows(ledger: Ledger) -> list[Row]:
         ("capacity_bytes", "capacity"),
     ):
         value = getattr(ledger, field)
+        if field == "process_bytes" and ledger.origins.get("capacity_bytes") == SIMULATED:
+            continue
         if value is None or (field == "process_bytes" and _is_one_stretch(ledger)):
             continue  # a process that is one stretch has its line already
         remark = {"limit_bytes": "what PyTorch may reserve", "process_bytes": "outside + allocated + cached"}
+        if ledger.origins.get(field) == SIMULATED:
+            remark["capacity_bytes"] = "what PyTorch can have of the card"
         rows.append((" ", name, size(value), _remarks(known(ledger, field), remark.get(field, ""))))
     if ledger.capacity_bytes is None:
         rows.append((" ", "capacity", "unknown", "the bar shows what is known, not the whole device"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from oomph.memory.ledger import Ledger
+from oomph.memory.ledger import SIMULATED, Ledger
 from oomph.units import Amount
 
 
@@ -55,7 +55,7 @@ def printed_only(ledger: Ledger) -> Ledger:
     printed = {
         name: Amount(getattr(ledger, name), ledger.slack_bytes.get(name, 0))
         for name, origin in ledger.origins.items()
-        if origin in ("printed", "recorded")
+        if origin in ("printed", "recorded", SIMULATED)
     }
     return Ledger(
         **{name: size.bytes for name, size in printed.items()},
@@ -83,8 +83,10 @@ def _without_rounding(ledger: Ledger, part: Part) -> Part:
 
 
 def _not_torch(ledger: Ledger) -> list[Part]:
-    """What the allocator of this process does not see."""
-    parts = []
+    """What the allocator of this process does not see. In a trace the capacity is what is PyTorch's."""
+    parts: list[Part] = []
+    if ledger.origins.get("capacity_bytes") == SIMULATED and not ledger.not_torch_bytes:
+        return parts
     if ledger.other_processes_bytes is not None:
         parts.append(Part("other", "other processes", ledger.other_processes_bytes, "other_processes_bytes"))
     if ledger.outside_bytes is not None:

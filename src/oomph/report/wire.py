@@ -38,8 +38,8 @@ class Size(Strict):
 
 
 class Entry(Strict):
-    """A number of the ledger. `origin` is "printed", "recorded" (by a memory snapshot), or the identity that gave it
-    ("= reserved - allocated")."""
+    """A number of the ledger. `origin` is "printed", "recorded" (by a memory snapshot), "simulated" (by a trace, whose
+    capacity is what PyTorch can have), or the identity that gave it ("= reserved - allocated")."""
 
     bytes: int
     slack_bytes: int

@@ -15,6 +15,9 @@ from oomph.evidence.snapshot import from_bytes
 from oomph.memory.allocator.errors import DeviceOutOfMemory
 from oomph.memory.categories import Category
 from oomph.phases import Phase
+from oomph.report.bar import render_bar
+from oomph.report.options import ReportOptions
+from oomph.report.snapshot.text_failure import failure_rows
 from oomph.report.trace.words import headline
 from oomph.tracing.model import Failed, Trace
 from oomph.tracing.write import content
@@ -226,3 +229,20 @@ def test_what_follows_the_last_step_is_no_step() -> None:
     assert device.fullest_step is not None
     assert (device.fullest_step.step, device.fullest_step.allocated_bytes) == (1, 590 * MIB)
     assert device.prediction.phases[Phase.FORWARD].allocated_bytes == (100 + 200 + 700) * MIB
+
+
+def test_a_failed_request_of_a_trace_speaks_of_a_simulated_card() -> None:
+    """Two activations of 100 MiB do not fit on weights of 100 MiB in 250: 50 MiB are left for the second."""
+    found = report(out_of_memory(Maker(capacity=250 * MIB))).snapshot.devices[0]
+    failure, ledger = found.failure, found.ledger
+    assert failure is not None
+    assert failure.simulated
+    assert ("free on the card", "50.00 MiB", "simulated") in failure_rows(failure)
+    assert not any("driver" in text for row in failure_rows(failure) for text in row)
+    assert not any("driver" in one.why for one in failure.ruled_out)
+    assert (ledger.capacity_bytes, ledger.origins["capacity_bytes"]) == (250 * MIB, "simulated")
+    assert ledger.origins["free_bytes"] == ledger.origins["allocated_bytes"] == "simulated"
+    shown = "\n".join(render_bar(ledger, ReportOptions(width=100)))
+    assert "250.00 MiB  simulated; what PyTorch can have of the card" in shown
+    assert "unknown" not in shown
+    assert "not PyTorch's" not in shown

@@ -16,7 +16,7 @@ from oomph.diagnose.snapshot.moments import fatal_oom
 from oomph.diagnose.snapshot.retries import retries_of
 from oomph.diagnose.snapshot.scene import bytes_in_use
 from oomph.evidence.snapshot import Snapshot
-from oomph.memory.ledger import Ledger
+from oomph.memory.ledger import SIMULATED, Ledger
 from oomph.memory.timeline import DEFAULT_POOL, Kind
 from oomph.phases import Phase
 from oomph.units import Amount, format_bytes
@@ -145,7 +145,17 @@ def _ledger(analysis: Analysis, failure: Failure | None) -> Ledger:
         known["segment_bytes"] = failure.segment_bytes
         if failure.free_bytes is not None:
             known["free_bytes"] = failure.free_bytes
-    return Ledger.build({name: Amount(value, 0) for name, value in known.items()})
+    traced = analysis.snapshot.traced
+    if traced is not None and traced.capacity_bytes is not None:
+        known["capacity_bytes"] = traced.capacity_bytes
+        if traced.capacity_bytes >= known["reserved_bytes"]:
+            known.setdefault("free_bytes", traced.capacity_bytes - known["reserved_bytes"])
+    ledger = Ledger.build({name: Amount(value, 0) for name, value in known.items()})
+    if traced is None or ledger.problems:
+        return ledger
+    # Nothing of a trace was printed, or recorded on a device.
+    origins = {name: SIMULATED if name in known else origin for name, origin in ledger.origins.items()}
+    return replace(ledger, origins=origins)
 
 
 def _what_if(analysis: Analysis, capacity_bytes: int | None, asked: Sequence[str]) -> WhatIf:

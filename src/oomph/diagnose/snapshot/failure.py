@@ -52,6 +52,7 @@ def failure_at(analysis: Analysis, position: int) -> Failure:
         outside_growth_bytes=scene.outside_growth or None,
         ruled_out=tuple(ruled_out(scene, verdict)),
         caught=_went_on(analysis, position),
+        simulated=analysis.exact is not None,
     )
 
 

@@ -179,6 +179,7 @@ class Failure:
     outside_growth_bytes: int | None = None
     ruled_out: tuple[RuledOut, ...] = ()
     caught: bool = False  # events follow that show that the job went on
+    simulated: bool = False  # in a trace, whose driver and card are none
 
 
 @dataclass(frozen=True)

@@ -43,24 +43,25 @@ def retries_of(analysis: Analysis) -> list[Retry]:
             continue
         if analysis.settings.garbage_collection_threshold > 0:
             asked = None  # the allocator's own collection looks the same
-        result.append(_retry(timeline, release, last, request, frames, asked))
+        result.append(_retry(analysis, release, last, request, frames, asked))
     return result
 
 
 def _retry(
-    timeline: Timeline,
+    analysis: Analysis,
     release: Release,
     last: int,
     request: int,
     frames: tuple[Frame, ...],
     asked: bool | None,
 ) -> Retry:
-    count = last - release.position
+    timeline, count = analysis.timeline, last - release.position
+    giver = "the driver" if analysis.exact is None else "the simulated card"
     released = int(timeline.size_bytes[release.position : last].sum())
     asked_bytes = int(timeline.size_bytes[request]) if request < len(timeline) else 0
     bound = release.bound_bytes
     says = (
-        f"a request of {format_bytes(asked_bytes)} needed {format_bytes(release.needed_bytes)} more from the driver, "
+        f"a request of {format_bytes(asked_bytes)} needed {format_bytes(release.needed_bytes)} more from {giver}, "
         f"which had no room; PyTorch gave back {format_bytes(released)} of cached memory ({count} "
         f"{'segment' if count == 1 else 'segments'}), asked again and got it"
     )

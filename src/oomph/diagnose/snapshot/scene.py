@@ -26,7 +26,7 @@ class Scene:
     driver had to give (expandable memory grows by pages behind what is free already). hole: the largest free piece of
     the request's own list; own: all free pieces there; cached: those of all lists. waiting: blocks that were freed but
     that other streams may still use. free: what the driver had left, None where not recorded. outside_growth: by how
-    much what PyTorch could have had fell before. split_limit: max_split_size.
+    much what PyTorch could have had fell before. split_limit: max_split_size. giver: who has what is free, in words.
     """
 
     request: int
@@ -44,6 +44,7 @@ class Scene:
     split_limit: int | None = None
     others: tuple[tuple[FreeList, int, int], ...] = ()  # (list, largest hole, all its holes), largest first
     private_pools: bool = False
+    giver: str = "the driver"
 
     @property
     def available(self) -> int | None:
@@ -95,6 +96,7 @@ def scene_at(
             sorted(((key, max(sizes), sum(sizes)) for key, sizes in lists.items()), key=lambda one: -one[2])
         ),
         private_pools=any(segment.pool != (0, 0) for segment in layout),
+        giver="the driver" if analysis.exact is None else "the simulated card",
     )
 
 

@@ -58,7 +58,7 @@ def ruled_out(scene: Scene, verdict: Verdict) -> Iterator[RuledOut]:
     free = format_bytes(scene.free)
     if verdict is not Verdict.CAPPED:
         yield RuledOut(
-            "cap", f"the driver had {free} free, less than the {format_bytes(scene.driver)} it had to give"
+            "cap", f"{scene.giver} had {free} free, less than the {format_bytes(scene.driver)} it had to give"
         )
     if verdict is Verdict.FULL:
         yield RuledOut(
@@ -137,7 +137,7 @@ def _without_free(scene: Scene) -> Answer:
 
 def _capped(scene: Scene, free: int) -> Answer:
     says = (
-        f"the driver had {format_bytes(free)} free, enough for the {format_bytes(scene.driver)} it had to "
+        f"{scene.giver} had {format_bytes(free)} free, enough for the {format_bytes(scene.driver)} it had to "
         f"give, and PyTorch stopped at {format_bytes(scene.reserved)} reserved"
     )
     if free >= scene.driver + MARGIN_BYTES:
@@ -182,14 +182,14 @@ def _in_pieces(scene: Scene, free: int) -> Answer:
             Certainty.CERTAIN,
             (
                 f"{format_bytes(scene.own)} of its pool were free, more than the {request} asked for, but in "
-                f"pieces of at most {hole}; the driver had {format_bytes(free)}."
+                f"pieces of at most {hole}; {scene.giver} had {format_bytes(free)}."
             ),
         )
     weak = scene.own < _MATTERS * scene.request
     return (
         Verdict.FRAGMENTED,
         Certainty.POSSIBLE if weak else Certainty.LIKELY,
-        f"{format_bytes(scene.own)} of its pool were free in pieces of at most {hole}, and the driver had "
+        f"{format_bytes(scene.own)} of its pool were free in pieces of at most {hole}, and {scene.giver} had "
         f"{format_bytes(free)}: together enough for the {request} asked for, but neither was alone"
         + (". The pieces are a small part of it: the device was nearly full." if weak else "."),
     )
@@ -206,7 +206,7 @@ def _elsewhere(scene: Scene, missing: int) -> Answer:
     enough = held and held[0][2] >= missing and held[0][2] >= _MATTERS * scene.request
     says = (
         f"{format_bytes(sum(one[2] for one in held))} were free where this request could not use them: "
-        f"{listed}. Its own pool ({list_name(scene.list)}) had {format_bytes(scene.own)} and the driver "
+        f"{listed}. Its own pool ({list_name(scene.list)}) had {format_bytes(scene.own)} and {scene.giver} "
         f"{format_bytes(scene.free or 0)}, for {format_bytes(scene.request)} asked for."
     )
     sure = Certainty.CERTAIN if whole is not None else Certainty.LIKELY if enough else Certainty.POSSIBLE

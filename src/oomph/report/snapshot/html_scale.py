@@ -21,7 +21,8 @@ def scale_svg(failure: Failure) -> str:
         ("had", "cached, its own, in all", failure.cached_own_bytes),
     ]
     if failure.free_bytes is not None:
-        bars.append(("had", "free on the device", failure.free_bytes))
+        where = "simulated card" if failure.simulated else "device"
+        bars.append(("had", f"free on the {where}", failure.free_bytes))
     most = max(*(size for _, _, size in bars), 1)
     rows = []
     for number, (css, name, size) in enumerate(bars):

@@ -42,17 +42,19 @@ def failure_lines(device: DeviceReport, failure: Failure, width: int) -> list[st
 def failure_rows(failure: Failure) -> list[tuple[str, str, str]]:
     """(name, size, remark) of the numbers of a failed request."""
     own = "small" if failure.small else "large"
+    asked = "asked of the simulated card" if failure.simulated else "asked of the driver"
+    free = ("on the card", "simulated") if failure.simulated else ("on the device", "as the driver said")
     rows = [
         (
             "requested",
             failure.request_bytes,
             f"{own} block of the {pool_name(failure.pool)}, stream {failure.stream}",
         ),
-        ("segment for it", failure.segment_bytes, "asked of the driver"),
+        ("segment for it", failure.segment_bytes, asked),
         ("largest hole for it", failure.hole_bytes, "free block of its pool and stream"),
         ("cached for it", failure.cached_own_bytes, "all free blocks there"),
         ("cached in all", failure.cached_bytes, "in all pools and streams"),
-        ("free on the device", failure.free_bytes, "as the driver said"),
+        (f"free {free[0]}", failure.free_bytes, free[1]),
         ("short by", failure.short_by_bytes, "even with all of it in one piece"),
     ]
     told = []

@@ -30,6 +30,7 @@ except ImportError:
     sys.path.append({root!r})
     from oomph.tracing.child.main import main
 from pathlib import Path
+_oomph_boot = True
 main(Path({request!r}))
 """
 _ROOT = str(Path(__file__).resolve().parents[3])

@@ -10,6 +10,8 @@ Frames = list[dict[str, object]]
 
 #: Frames of the tracer itself are no part of the traced program.
 _OWN = f"{Path(__file__).resolve().parents[2]}/"
+#: A name among the globals of the `-c` text that starts a trace's child: that is no part of the traced program either.
+BOOT = "_oomph_boot"
 #: Deeper stacks are cut, as torch cuts them.
 _DEPTH = 100
 
@@ -67,6 +69,8 @@ class StackRecorder:
     def _describe(self, frame: FrameType) -> dict[str, object] | None:
         code = frame.f_code
         if code.co_filename.startswith(self._hidden) or code.co_filename.startswith("<frozen"):
+            return None
+        if frame.f_back is None and BOOT in frame.f_globals:
             return None
         return {"name": code.co_name, "filename": code.co_filename, "line": frame.f_lineno}
 
