@@ -27,6 +27,8 @@ def install_all(recorder: Recorder, mode: Any, fake_mode: Any) -> None:
         foreach,
         indices,
         parameters,
+        pickling,
+        showing,
         storages,
         tensors,
         threads,
@@ -37,6 +39,8 @@ def install_all(recorder: Recorder, mode: Any, fake_mode: Any) -> None:
     phases.install(recorder, mode)
     parameters.install(recorder, fake_mode)
     tensors.install(recorder)
+    showing.install(recorder)
+    pickling.install(recorder)
     storages.install(recorder, mode)
     foreach.install(recorder)
     threads.install(recorder, mode)

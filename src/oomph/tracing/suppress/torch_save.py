@@ -69,6 +69,13 @@ class _Files:
         self.moves = Moves(recorder)
 
     def save(self, original: Callable[..., Any], obj: Any, f: Any, *_: Any, **kwargs: Any) -> None:
+        import torch
+
+        storage = getattr(obj, "_untyped_storage", obj)  # the old kind warns whoever asks it for anything
+        if isinstance(storage, torch.UntypedStorage) and storage.device.type == "cpu":
+            # `pickle` asks for it, of each real tensor (torch/storage.py, __reduce__).
+            original(obj, f, *_, **kwargs)
+            return
         with self.recorder.phase(Phase.SAVE):
             buffer = io.BytesIO()
             buffer.write(MAGIC)
