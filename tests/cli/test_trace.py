@@ -251,6 +251,10 @@ class TestRefusals:
             ("--largest batch --set batch=1 --capacity 1GiB -- train.py", "contradict"),
             ("--rank all --format html -- train.py", "one process"),
             ("--save a.pickle -o a.pickle -- train.py", "two outputs"),
+            ("--save missing/a.pickle -- train.py", "create it or give another path to --save"),
+            ("-o missing/answer.txt -- train.py", "create it or give another path to -o"),
+            # A folder that is there, in which no file can be made, whoever asks.
+            ("-o /proc/answer.txt -- train.py", "/proc/answer.txt: cannot be written: "),
             ("--set =4 -- train.py", "--set"),
             ("-- missing.py", "missing.py"),
             ("-- bash run.sh", "bash"),

@@ -30,6 +30,10 @@ def test_controls_go_and_text_stays(dirty, expected):
 def test_cut_says_how_much_is_missing():
     assert cut("x" * 10, 10) == "x" * 10
     assert cut("x" * 1510, 10) == "xxxxxxxxxx ... [1,500 more characters]"
+    # " ... [2 more characters]" is 24 characters long.
+    assert cut("x" * 12, 10) == "x" * 12
+    assert cut("x" * 35, 10) == "x" * 35
+    assert cut("x" * 36, 10) == "xxxxxxxxxx ... [26 more characters]"
 
 
 def test_flat_is_one_line():

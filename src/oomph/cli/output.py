@@ -40,21 +40,30 @@ def one_line(sentence: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in sentence)
 
 
-def check_target(target: Path, inputs: tuple[str, ...] = ()) -> None:
+def check_target(target: Path, inputs: tuple[str, ...] = (), *, option: str = "-o") -> None:
     """Raises UsageError where `write_file` would fail or destroy something, before any work is done.
 
-    Only regular files are replaced (not folders, devices or pipes), and none of the `inputs`.
+    Only regular files are replaced (not folders, devices or pipes), and none of the `inputs`. `option` gave the path.
     """
-    if target.exists() and not target.is_file():
-        raise UsageError(f"{target}: not a regular file, will not be overwritten; give another path to -o")
-    if not target.resolve().parent.is_dir():
-        raise UsageError(
-            f"{target}: the folder {target.parent} does not exist; create it or give another path to -o"
-        )
-    for name in inputs:
-        with suppress(OSError):
-            if target.exists() and target.samefile(name):
-                raise UsageError(f"{target}: is one of the inputs; give another path to -o")
+    another = f"give another path to {option}"
+    try:
+        exists = target.exists()
+        if exists and not target.is_file():
+            raise UsageError(f"{target}: not a regular file, will not be overwritten; {another}")
+        real = target.resolve()
+        if not real.parent.is_dir():
+            raise UsageError(f"{target}: the folder {target.parent} does not exist; create it or {another}")
+        for name in inputs:
+            with suppress(OSError):
+                if exists and target.samefile(name):
+                    raise UsageError(f"{target}: is one of the inputs; {another}")
+        # What may be written shows only when something is.
+        probe = real.with_name(f".oomph-{os.getpid()}.probe")
+        probe.open("x").close()
+        probe.unlink()
+    except (OSError, ValueError) as error:  # no permission, a full disk, a name that is too long, a NUL in it
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{target}: cannot be written: {reason}; {another}") from None
 
 
 def write_file(target: Path, text: str) -> None:

@@ -59,7 +59,7 @@ def _check_files(request: Request) -> None:
         check_target(request.output_path)
         outputs.append(str(request.output_path))
     if request.save is not None:
-        check_target(Path(request.save))
+        check_target(Path(request.save), option="--save")
     for path in request.export:
         check_export(path)
     check_apart(outputs)

@@ -41,10 +41,12 @@ def flat(text: str) -> str:
 
 
 def cut(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """At most about `limit` characters of `text`; the rest is counted, not dropped silently."""
+    """At most about `limit` characters of `text`; the rest is counted, not dropped silently. A rest that is no longer
+    than the words that count it stays."""
     if len(text) <= limit:
         return text
-    return f"{text[:limit].rstrip()} ... [{len(text) - limit:,} more characters]"
+    short = f"{text[:limit].rstrip()} ... [{len(text) - limit:,} more characters]"
+    return short if len(short) < len(text) else text
 
 
 def without_commands(text: str) -> str:
