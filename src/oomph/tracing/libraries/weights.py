@@ -2,8 +2,8 @@
 
 Where a safetensors file is there, its header gives names, shapes and dtypes, and no data are read. Where there is
 none, the checkpoint is taken to have every weight of the model, in the dtype that its config.json names (whatever
-dtype the script asks for, to which it is then cast), and no second copy of tied ones. All else is transformers' own code: where a tensor is put, when it is cast, what is quantised,
-and the allocation that warms the cache up.
+dtype the script asks for, to which it is then cast), and no second copy of tied ones. All else is transformers' own
+code: where a tensor is put, when it is cast, what is quantised, and the allocation that warms the cache up.
 """
 
 from __future__ import annotations
