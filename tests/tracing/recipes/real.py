@@ -51,7 +51,7 @@ _WAYS = (
 )
 #: The families of which all these are traced; of others the first, for the time it takes.
 _IN_FULL = ("llama", "gpt2")
-#: Two layers of no model: with heads of a usual width, an odd length and more tokens than an embedding's gradient
+#: A layer or two of no model: with heads of a usual width, an odd length and more tokens than an embedding's gradient
 #: sums without sorting (3,072), so that its scratch memory is there.
 _SMALL = (4, 771, 2, 384, 1000, 6, 2, 64, 1003, 5)
 #: A GPU of each generation that recipes are for.
@@ -87,6 +87,7 @@ def compare_small(name: str) -> None:
     recipes = load(name)
     for number, variant in enumerate(recipes.variants):
         dimensions = dict(zip(_NAMES, _SMALL, strict=True)) | {"positions": 1024}
+        dimensions["layers"] = 1 + number // 2 % 2
         dimensions["kv_heads"] = {"equal": 6, "grouped": 2, "single": 1}[variant.heads]
         if number % 3 == 2 or not within(dimensions, variant):
             dimensions["b"] = variant.limits.get("b", (1, 1, 1))[0]
