@@ -67,6 +67,8 @@ class Session:
         traceback: TracebackType | None,
     ) -> bool:
         self._seconds = time.perf_counter() - self._began
+        if self.recorder is not None:
+            self.recorder.stopped()
         self._stack.close()
         return isinstance(error, recorders.TraceEnd)
 

@@ -84,3 +84,38 @@ def test_a_trace_ends_after_the_wanted_steps():
 def test_cublas_keeps_one_workspace_for_each_thread(seen):
     # 4096 * 2 * 1024 + 16 * 8 * 1024 bytes before Hopper; forward and backward run on threads of their own.
     assert [size for size, _ in blocks(seen, "workspace")] == [8_519_680] * 2
+
+
+def test_parameters_are_told_where_no_forward_ran_yet():
+    """The script ends before anything was called: two weights of 4 MiB, and 8 MiB of which nothing tells."""
+    program = f"""
+linear = torch.nn.Linear
+model = torch.nn.Sequential(linear({WIDTH}, {WIDTH}, bias=False), torch.nn.BatchNorm1d({WIDTH})).cuda()
+other = torch.nn.Parameter(torch.empty({WIDTH}, {WIDTH}, device="cuda"))
+data = torch.empty({2 * WIDTH}, {WIDTH}, device="cuda")
+"""
+    found = traced(program)
+    told = sorted(blocks(found, "parameters"), key=lambda one: one[1])
+    named = [each for each in told if each[0] != 8]  # num_batches_tracked
+    # Of a parameter in no module only the operator that made it is known.
+    assert {label for _, label in named} == {
+        "empty",
+        "0.weight",
+        *(f"1.{name}" for name in ("weight", "bias", "running_mean", "running_var")),
+    }
+    assert [size for size, _ in named].count(WEIGHT) == 2
+    assert [size for size, _ in blocks(found, "unknown")] == [2 * WEIGHT]
+
+
+def test_parameters_are_told_where_memory_runs_out_before_the_first_forward():
+    program = f"""
+def build():
+    model = torch.nn.Linear({WIDTH}, {WIDTH}, bias=False).cuda()
+    torch.empty(1 << 40, device="cuda")
+try:
+    build()
+except torch.OutOfMemoryError:
+    pass
+"""
+    found = traced(program, capacity_bytes=1 << 30)
+    assert blocks(found, "parameters") == [(WEIGHT, "weight")]

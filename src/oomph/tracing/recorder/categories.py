@@ -31,7 +31,10 @@ def _mark(recorder: Recorder, tensor: Any, category: int, name: str | None = Non
     local = getattr(tensor, "_local_tensor", tensor)
     if not hasattr(local, "fake_device") or local.fake_device.type != "cuda":
         return
-    block = recorder.storages.block_of(local)
+    try:
+        block = recorder.storages.block_of(local)
+    except NotImplementedError:  # a sparse tensor has no storage of its own
+        return
     if block is None or block.category not in (UNTOLD, ACTIVATIONS):
         return
     block.category = category

@@ -33,7 +33,7 @@ class Recorder:
     """One per trace. Nothing here is exact to a thread: the script's threads run one at a time.
 
     `on_alloc` functions get (block, tensor or None, operator or None) after each allocation; `on_step` ones run after
-    each optimizer step, `on_tick` ones every TICK operators.
+    each optimizer step, `on_tick` ones every TICK operators, `on_stop` ones when memory runs out and at the end.
     """
 
     def __init__(self, settings: TraceSettings, patches: Patches, rules: RuleSet) -> None:
@@ -57,6 +57,7 @@ class Recorder:
         self.on_alloc: list[Callable[[Block, Any, Any], None]] = []
         self.on_step: list[Callable[[], None]] = []
         self.on_tick: list[Callable[[], None]] = []
+        self.on_stop: list[Callable[[], None]] = []
         self.kernel_memory: dict[object, Any] = {}
         self.kept: list[Block] = []
         self._label_numbers: dict[str, int] = {}
@@ -118,6 +119,7 @@ class Recorder:
             if self.current_phase is Phase.FORWARD:
                 # No backward will say what it finds; what forward made so far was made for one.
                 categories.activations(self)
+            self.stopped()
             text = message(error, device, self.settings, self.memory(device).allocator)
             raise torch.OutOfMemoryError(text) from None
         block.label = self.label
@@ -245,6 +247,12 @@ class Recorder:
         """Called every TICK operators."""
         for function in self.on_tick:
             function()
+
+    def stopped(self) -> None:
+        """Memory ran out, or the trace ends: a last look at what is there."""
+        with self.suspended():
+            for function in self.on_stop:
+                function()
 
     # -- words ----------------------------------------------------------------------------------------------------
 
