@@ -52,7 +52,7 @@ def test_the_readme_has_two_commands_and_ci_runs_the_second(root):
     assert len(commands) == 2
     assert "oomph explain examples/" in commands[0]
     script = (root / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert script[-1] == commands[1]
+    assert commands[1] in script
 
 
 def test_ci_run_is_executable(root):

@@ -1,4 +1,4 @@
-"""Writes the recipes of `oomph plan`: src/oomph/predict/recipes/FAMILY.json, found by tracing the real classes.
+"""Writes the recipes: src/oomph/predict/recipes/FAMILY.json, found by tracing the real classes.
 
     python tools/make_recipes.py                        all families, every way to train, for an A100 (about an hour)
     python tools/make_recipes.py llama gpt2             these families

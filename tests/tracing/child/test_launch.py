@@ -143,6 +143,8 @@ def gone(pid):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_script_leaves_what_was_traced(number, tmp_path):
     process, child = parent(tmp_path)
+    # Until it sleeps: Python drops a KeyboardInterrupt that comes in the callback of a weak reference.
+    time.sleep(0.5)
     process.send_signal(number)
     printed, _ = process.communicate(timeout=60)
     assert printed == "interrupted True\n"
@@ -216,7 +218,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize(("wanted", "told"), [(3, "of 8.00 MiB of parameters took its first step"), (20, "")])
+@pytest.mark.parametrize(
+    ("wanted", "told"), [(3, "of 8.00 MiB of parameters took its first step"), (120, "")]
+)
 def test_an_optimizer_that_took_no_step_yet_is_named(wanted, told, tmp_path):
     outcome = run(request_of(tmp_path, _TWO, steps=wanted))
     assert outcome.ending is Ending.STEPS

@@ -64,10 +64,12 @@ def test_an_optimizer_after_the_trainer_ends_the_trace() -> None:
     more = """
     parameter = torch.nn.Parameter(torch.zeros(4, device="cuda"))
     optimizer = torch.optim.SGD([parameter], lr=0.1)
-    for step in range(10):
+    for step in range(20):
         parameter.grad = torch.zeros_like(parameter)
         optimizer.step()
         print("step", step)
     """
     seen = program(_TRAINER.format(more="max_steps=1", metrics="") + more, steps=3)
-    assert seen.printed.splitlines()[-2:] == ["step 0", "step 1"]
+    # The trainer's optimizer took one step. It is waited for until the other is eight steps further (its ninth), which
+    # is the second step; the tenth is the third.
+    assert seen.printed.splitlines()[-2:] == ["step 7", "step 8"]

@@ -145,7 +145,8 @@ def _optimizers(recorder: Recorder) -> None:
             running.pop()
         if any(one is optimizer for one in running):
             return  # the step of a base class, inside that of the optimizer's own
-        recorder.step_done(counts.stepped(optimizer))
+        # One at a time: an optimizer that counts no longer had held up those before.
+        recorder.step_done(min(counts.stepped(optimizer), recorder.steps_done + 1))
 
     for handle in (register_optimizer_step_pre_hook(begin), register_optimizer_step_post_hook(end)):
         recorder.patches.when_undone(handle.remove)

@@ -1,8 +1,8 @@
 """How many training steps are done, where several optimizers take part.
 
 A step is over when every optimizer has stepped: a GAN's generator and its critic (which may step five times for it), or
-one optimizer for each parameter that steps in backward. One that does not step at all, because its turn comes much
-later, does not hold the others up for ever: after `_PATIENCE` steps of another one, these count alone.
+one optimizer for each parameter that steps in backward. One that steps no more, or whose turn comes much later, does
+not hold the others up: when another has taken `_PATIENCE` steps without it, it counts no longer.
 """
 
 from __future__ import annotations
@@ -22,23 +22,32 @@ class Steps:
 
     def __init__(self) -> None:
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        #: The most steps of any optimizer when this one stepped last.
+        self._leader_then: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._changed: set[int] = set()
 
     def made(self, optimizer: Any) -> None:
         """An optimizer is there that has not stepped."""
         self._counts.setdefault(optimizer, 0)
+        self._leader_then.setdefault(optimizer, max(self._counts.values(), default=0))
 
     def stepped(self, optimizer: Any) -> int:
-        """An optimizer has stepped; returns the number of steps that all have done."""
+        """An optimizer has stepped; returns the number of steps that all have done which take part."""
         self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
+        leader = max(self._counts.values())
+        self._leader_then[optimizer] = leader
         self._changed.update(map(id, _trained(optimizer)))
-        # One that another took the place of, or that wraps another, has nothing left to change.
-        counts = [
+        return min(
             count
             for other, count in self._counts.items()
-            if count or any(id(one) not in self._changed for one in _trained(other))
-        ]
-        return max(min(counts), max(counts) // _PATIENCE)
+            if other is optimizer or self._takes_part(other, count, leader)
+        )
+
+    def _takes_part(self, optimizer: Any, count: int, leader: int) -> bool:
+        if leader - self._leader_then.get(optimizer, 0) >= _PATIENCE:
+            return False
+        # One that another took the place of, or that wraps another, has nothing left to change.
+        return bool(count) or any(id(one) not in self._changed for one in _trained(optimizer))
 
 
 def _trained(optimizer: Any) -> list[Any]:
