@@ -74,8 +74,10 @@ def test_dimensions_that_a_recipe_is_not_for(family, changes, says):
 def test_a_batch_of_one_in_float32_is_a_recipe_of_its_own():
     # With fewer key heads, attention of plain operators: `several` does not hold for one sequence.
     recipes = load("llama")
-    choice = {"method": "full", "precision": "fp32", "checkpointing": False}
-    several, alone = (recipes.variant(80, batch=batch, **choice) for batch in (2, 1))
+    several, alone = (
+        recipes.variant(80, method="full", precision="fp32", checkpointing=False, batch=batch)
+        for batch in (2, 1)
+    )
     where = SIZES | {"kv_heads": 4}
     assert len(instantiate(recipes, alone, where | {"b": 1})) < len(instantiate(recipes, several, where))
     with pytest.raises(UsageError, match="must be from 2"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 
+import pytest
+
 from oomph.diagnose.snapshot.build import analyse
 from oomph.diagnose.snapshot.growth import growth_of
 from oomph.diagnose.snapshot.model import Growth
@@ -76,10 +78,9 @@ def test_a_list_that_grows_is_told_though_the_script_empties_it_at_its_end() -> 
 def test_a_request_that_fails_after_the_last_step_is_no_step() -> None:
     maker = training(Maker(capacity=1024 * MIB), steps=4)
     maker.phase = Phase.EVAL
-    try:
+    with pytest.raises(DeviceOutOfMemory):
         maker.alloc("logits", 2048 * MIB, Category.TEMPORARIES)
-    except DeviceOutOfMemory:
-        found = growth(maker)
+    found = growth(maker)
     assert found.steps == 4
     assert found.says.startswith("Nothing grows over the 4 steps of the trace.")
     assert "did not fit" not in found.says

@@ -97,7 +97,12 @@ def compare_small(name: str) -> None:
 
 def one(recipes: Recipes, variant: Variant, model: str, dimensions: dict[str, int], card: Gpu) -> None:
     """One run; prints how it compares."""
-    answer = {"family": recipes.family, "model": model, "recipe": describe(variant), "gpu": card.name}
+    answer: dict[str, object] = {
+        "family": recipes.family,
+        "model": model,
+        "recipe": describe(variant),
+        "gpu": card.name,
+    }
     choice = Choice(**choices_of(variant))  # type: ignore[arg-type]
     stream = observe(FAMILIES[recipes.family], dimensions, choice, card, (2, 13), 2)
     answer |= {"events": len(stream.events), "difference": None}

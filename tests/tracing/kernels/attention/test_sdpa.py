@@ -15,7 +15,7 @@ from oomph.tracing.patching import Patches
 from tests.tracing.kernels.calls import A100, H100
 
 
-class Seen(TorchDispatchMode):  # type: ignore[misc]
+class Seen(TorchDispatchMode):
     """The names of the operators that ran."""
 
     def __init__(self):
