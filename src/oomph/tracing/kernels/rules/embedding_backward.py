@@ -34,15 +34,20 @@ class EmbeddingBackward:
         ]
         if gradient.count <= PLAIN_UP_TO and not by_frequency:
             return Effect((*copies, Output())) if copies else None
-        sort: list[Step] = [Take(name, size) for name, size in gradient.sorted_arrays().items()]
-        sort += [Give("sort"), Give("range")]
-        if by_frequency:
-            array, width = gradient.count * gradient.index_bytes, gradient.index_bytes
-            sort += [Take("count", array), Take("runs", cub.scan(gradient.count, width)), Give("runs")]
-        sums: list[Step] = []
-        for name, size in gradient.sums().items():
-            sums += [Take(name, size), Give(name)] if name in _AT_ONCE else [Take(name, size)]
-        return Effect((*copies, *sort, Output(), *sums))
+        return Effect((*copies, *sorted_sum(gradient, by_frequency)))
+
+
+def sorted_sum(gradient: Gradient, by_frequency: bool) -> tuple[Step, ...]:
+    """Sort arrays before the result, the sums after it: what embeddings and bags of them share."""
+    sort: list[Step] = [Take(name, size) for name, size in gradient.sorted_arrays().items()]
+    sort += [Give("sort"), Give("range")]
+    if by_frequency:
+        array, width = gradient.count * gradient.index_bytes, gradient.index_bytes
+        sort += [Take("count", array), Take("runs", cub.scan(gradient.count, width)), Give("runs")]
+    sums: list[Step] = []
+    for name, size in gradient.sums().items():
+        sums += [Take(name, size), Give(name)] if name in _AT_ONCE else [Take(name, size)]
+    return (*sort, Output(), *sums)
 
 
 def described(call: Call) -> Gradient:

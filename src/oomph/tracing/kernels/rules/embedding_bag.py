@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from oomph.memory.kernels.embedding import Gradient
-from oomph.tracing.kernels import cub
 from oomph.tracing.kernels.arguments import argument, bytes_of, numel, opmath_bytes
-from oomph.tracing.kernels.rule import Call, Effect, Give, Output, Step, Take
+from oomph.tracing.kernels.rule import Call, Effect, Output, Step, Take
+from oomph.tracing.kernels.rules.embedding_backward import sorted_sum
 
 _MAX = 2
-_AT_ONCE = {"unique", "scan"}
 
 
 class EmbeddingBag:
@@ -53,15 +52,7 @@ class EmbeddingBagBackward:
             multiprocessors=call.gpu.multiprocessors,
             torch=call.torch,
         )
-        sort: list[Step] = [Take(name, size) for name, size in gradient.sorted_arrays().items()]
-        sort += [Give("sort"), Give("range")]
-        if by_frequency:
-            array, width = gradient.count * gradient.index_bytes, gradient.index_bytes
-            sort += [Take("count", array), Take("runs", cub.scan(gradient.count, width)), Give("runs")]
-        sums: list[Step] = []
-        for name, size in gradient.sums().items():
-            sums += [Take(name, size), Give(name)] if name in _AT_ONCE else [Take(name, size)]
-        return Effect((*copies, *sort, Output(), *sums))
+        return Effect((*copies, *sorted_sum(gradient, bool(by_frequency))))
 
 
 RULES = [EmbeddingBag(), EmbeddingBagBackward()]
