@@ -1,0 +1,1 @@
+"""What an optimizer's step allocates: one file per kind."""

@@ -1,0 +1,1 @@
+"""Parameters, gradients and their copies on their way between ranks: one file per strategy."""

@@ -1,0 +1,96 @@
+"""What every strategy of parallel data does around the units of a model.
+
+The composed step (`predict/compose/step.py`) calls these in the order in which PyTorch would run them. Unit 0 is the
+root (what no other unit holds), units 1..n follow the order of forward. A strategy allocates and frees through the sink
+that it was made with, and owns parameters, gradients and communication buffers; blocks' activations are not its affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class UnitParameter:
+    """One parameter of a unit on this rank before sharding over data ranks (tensor parallelism has divided it already).
+    `weight_bytes`, `compute_bytes`, `grad_bytes`: bytes per element of the stored parameter, of what is used in
+    computing, and of the stored gradient. A quantised parameter's resident bytes are `stored_bytes` (None: numel *
+    weight_bytes)."""
+
+    name: str
+    numel: int
+    trainable: bool
+    weight_bytes: float
+    compute_bytes: float
+    grad_bytes: float
+    stored_bytes: int | None = None
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the whole parameter as stored."""
+        return int(self.numel * self.weight_bytes) if self.stored_bytes is None else self.stored_bytes
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A group of parameters that is gathered and freed together (an FSDP unit, a ZeRO-3 module, a block)."""
+
+    name: str
+    parameters: tuple[UnitParameter, ...]
+
+
+@dataclass(frozen=True)
+class Grad:
+    """A gradient that a unit's backward left: the sink's handle, and which parameter it is of."""
+
+    handle: int
+    parameter: UnitParameter
+    bytes: int
+
+
+class Sharding(Protocol):
+    """One strategy on one rank. Calls come in this order:
+
+    setup; then for each micro-batch: forward_begin, (forward_before, forward_after) per unit in order, forward_end,
+    backward_begin, (backward_before, backward_after) per unit in reverse, backward_end; then optimizer_parameters;
+    zero_grad at the end of the step (set_to_none).
+    """
+
+    def setup(self) -> None:
+        """Wraps the loaded model: from here on the resident parameters are this strategy's."""
+        ...
+
+    def forward_begin(self) -> None: ...
+
+    def forward_before(self, unit: int) -> None:
+        """Before the unit's forward, and before its recomputation in backward under checkpointing too."""
+        ...
+
+    def forward_after(self, unit: int) -> None: ...
+
+    def forward_end(self) -> None: ...
+
+    def backward_begin(self) -> None: ...
+
+    def backward_before(self, unit: int) -> None: ...
+
+    def backward_after(self, unit: int, grads: Sequence[Grad]) -> None:
+        """All gradients of the unit are there, in the order in which they were made."""
+        ...
+
+    def backward_end(self) -> None: ...
+
+    def holds_gradients(self) -> bool:
+        """Whether gradients of an earlier micro-batch are stored per parameter, so that a block's new gradient is added
+        to the old one at once and freed."""
+        ...
+
+    def optimizer_parameters(self) -> Sequence[UnitParameter]:
+        """What the optimizer of this rank steps: local shards, each with its own numel."""
+        ...
+
+    def zero_grad(self) -> None:
+        """Frees stored gradients (set_to_none=True)."""
+        ...
