@@ -1,0 +1,66 @@
+"""Model families: what the numbers of a config.json make of tensors.
+
+One file holds the families that share keys and parts. Each gives `DEFAULTS` (by model_type: what transformers' own
+configuration class puts for keys that a config.json leaves out), `dimensions` and `build`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from oomph.errors import UsageError
+from oomph.job.families.architecture import Architecture, Kind, Parameter
+from oomph.job.families.build import Reader
+from oomph.job.model import Model
+
+__all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dimensions"]
+
+#: The file of each family (config.json's model_type); imported when one is asked for.
+FAMILIES = {
+    "granite": "llama",
+    "llama": "llama",
+    "mistral": "llama",
+    "qwen2": "llama",
+    "qwen3": "llama",
+}
+
+
+def dimensions(model: Model) -> dict[str, int]:
+    """The numbers that the sizes of a model's tensors are made of, under names that all families share.
+
+    layers, hidden, intermediate, heads, kv_heads, head_dim, vocab and positions, as far as the family has them, and
+    what it has beside. Raises UsageError for a family that is not known, and for numbers that are missing or fit
+    together in no model.
+    """
+    return dict(_read(model)[1])
+
+
+@lru_cache(maxsize=256)
+def architecture(model: Model) -> Architecture:
+    """Every parameter of a model as transformers' class registers it. Raises UsageError as `dimensions` does."""
+    read, dims, module = _read(model)
+    parts = module.build(model, read, dims)
+    return Architecture(
+        model.family,
+        tuple(parts.parameters),
+        parts.embedding_name,
+        parts.head_name,
+        parts.learned_positions,
+    )
+
+
+@lru_cache(maxsize=256)
+def _read(model: Model) -> tuple[Reader, dict[str, int], Any]:
+    file = FAMILIES.get(model.family)
+    if file is None:
+        what = f"The model family {model.family!r}" if model.family else "A model without a model_type"
+        named = f" (of {model.name})" if model.name else ""
+        raise UsageError(
+            f"unsupported: {what}{named} is not one that oomph knows by its dimensions; "
+            "`oomph trace` measures any model from its code."
+        )
+    module = import_module(f"oomph.job.families.{file}")
+    read = Reader(model, module.DEFAULTS[model.family])
+    return read, module.dimensions(read), module
