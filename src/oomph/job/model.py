@@ -48,14 +48,14 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A part of a job: frozen, compared by value, no unknown keys."""
 
 
-class Dimension(_Part):
+class Dimension(_Part, frozen=True):
     """One number of a model's configuration, under the key that its config.json uses."""
 
     key: str
     value: int | float | bool | str | tuple[int | float | str, ...] | None
 
 
-class Model(_Part):
+class Model(_Part, frozen=True):
     """The model. `config` is its configuration as in config.json (keys of transformers), as sorted pairs so that it can
     be compared; `job.families` turns it into tensors. `family` is config.json's model_type."""
 
@@ -71,7 +71,7 @@ class Model(_Part):
         return default
 
 
-class Lora(_Part):
+class Lora(_Part, frozen=True):
     """Adapters. `targets` are names of linear modules as PEFT takes them (the last part of a module's name), or
     ("all-linear",). `dtype` is that of the stored adapters. `train_embeddings`: modules_to_save holds embedding/head."""
 
@@ -83,7 +83,7 @@ class Lora(_Part):
     modules_to_save: tuple[str, ...] = ()
 
 
-class Quantization(_Part):
+class Quantization(_Part, frozen=True):
     """How frozen weights are stored. nf4/fp4: 4 bits and one absmax per `block` weights; `double`: the absmax is
     quantised again; gptq4: int4 in groups of 128; int8: LLM.int8(). `head`: the output layer is quantised too.
     `prepared`: peft's prepare_model_for_kbit_training cast what is not quantised (norms, embedding, head) to fp32."""
@@ -95,7 +95,7 @@ class Quantization(_Part):
     prepared: bool = False
 
 
-class Method(_Part):
+class Method(_Part, frozen=True):
     """What is trained. `frozen`: modules (prefixes of names) whose parameters do not train."""
 
     name: MethodName = "full"
@@ -104,7 +104,7 @@ class Method(_Part):
     frozen: tuple[str, ...] = ()
 
 
-class Precision(_Part):
+class Precision(_Part, frozen=True):
     """weights: of the resident (sharded) parameters. compute: of matrix products. autocast: torch.autocast is on.
     master: a second copy of the weights in fp32 beside lower-precision ones. grads, reduce: dtype of stored gradients
     and of their reduction (None: as the parameters)."""
@@ -117,7 +117,7 @@ class Precision(_Part):
     reduce: DType | None = None
 
 
-class Batch(_Part):
+class Batch(_Part, frozen=True):
     """micro: samples per rank and forward. sequence: tokens per sample, padding included (None: no text).
     image_size: pixels of a side. packed: sequences are joined without padding."""
 
@@ -128,7 +128,7 @@ class Batch(_Part):
     packed: bool = False
 
 
-class Optimizer(_Part):
+class Optimizer(_Part, frozen=True):
     """name: adamw, adam, sgd, adafactor, lion, muon. `state`: dtype of the moments (None: as the parameters).
     `offload`: cpu (states on the host), paged (bitsandbytes' paged memory: outside the allocator)."""
 
@@ -139,7 +139,7 @@ class Optimizer(_Part):
     momentum: float = 0.0
 
 
-class Checkpointing(_Part):
+class Checkpointing(_Part, frozen=True):
     """Activation checkpointing. full: every block; every_n: one block of `every`; selective_op: torchtitan's policy per
     operator. `reentrant` None: as the framework and its version do."""
 
@@ -148,7 +148,7 @@ class Checkpointing(_Part):
     reentrant: bool | None = None
 
 
-class Parallel(_Part):
+class Parallel(_Part, frozen=True):
     """Ranks: data * tensor * context * pipeline of them; `expert` divides data ranks. `shard_size`: ranks of one shard
     group in the hybrid strategies (None: those of a node). `units`: what FSDP wraps beside the root: the blocks, or the
     blocks and embedding and head apart, or nothing. `offload_parameters`: parameters (and gradients, and the optimizer
@@ -185,7 +185,7 @@ class Parallel(_Part):
         return self.data * self.tensor * self.context * self.pipeline
 
 
-class Evaluation(_Part):
+class Evaluation(_Part, frozen=True):
     """What runs between training steps. batch None: no evaluation. `keep_logits`: predictions are gathered on the GPU
     (accumulation_steps None: until the end). generate: new tokens per sample."""
 
@@ -198,7 +198,7 @@ class Evaluation(_Part):
     beams: int = 1
 
 
-class Framework(_Part):
+class Framework(_Part, frozen=True):
     """Whose code trains: transformers, trl, litgpt, torchtitan, torchtune, lightning, ... ("" where not known), and
     versions as pairs (library, version) sorted by library."""
 
@@ -219,7 +219,7 @@ class Framework(_Part):
         return None
 
 
-class Hardware(_Part):
+class Hardware(_Part, frozen=True):
     """gpu: a name that `hardware.names.gpu` knows, or "" . machine: the cloud machine type that it came from. gpus: in
     all; per_node None: as the machine has. free_bytes: what is free on the card now (None: an idle card).
     capacity_bytes: what PyTorch can have, where the GPU is not named. host_bytes: RAM of a node."""
@@ -233,7 +233,7 @@ class Hardware(_Part):
     host_bytes: int | None = None
 
 
-class Job(_Part):
+class Job(_Part, frozen=True):
     """A training set-up. See the parts."""
 
     model: Model = Model()
