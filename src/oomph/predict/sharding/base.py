@@ -17,7 +17,8 @@ class UnitParameter:
     """One parameter of a unit on this rank before sharding over data ranks (tensor parallelism has divided it already).
     `weight_bytes`, `compute_bytes`, `grad_bytes`: bytes per element of the stored parameter, of what is used in
     computing, and of the stored gradient. A quantised parameter's resident bytes are `stored_bytes` (None: numel *
-    weight_bytes)."""
+    weight_bytes). `shape`: of what this rank steps; () where it is not known or flat (FSDP1): then optimizers that
+    factor their states (Adafactor) treat it as a vector."""
 
     name: str
     numel: int
@@ -26,6 +27,7 @@ class UnitParameter:
     compute_bytes: float
     grad_bytes: float
     stored_bytes: int | None = None
+    shape: tuple[int, ...] = ()
 
     @property
     def resident_bytes(self) -> int:
