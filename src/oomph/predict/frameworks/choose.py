@@ -1,0 +1,56 @@
+"""Which code a job runs: by the framework's name and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oomph.job.model import Job
+from oomph.predict.frameworks import lightning, pytorch, transformers
+from oomph.predict.frameworks.code import Code
+
+#: Names as jobs give them, lower case, and whose code that is.
+_NAMES: dict[str, str] = {
+    "": "transformers",
+    "accelerate": "transformers",
+    "axolotl": "transformers",
+    "fms-acceleration": "transformers",
+    "hf": "transformers",
+    "huggingface": "transformers",
+    "llama-factory": "transformers",
+    "peft": "transformers",
+    "transformers": "transformers",
+    "trl": "transformers",
+    "unsloth": "transformers",
+    "fabric": "lightning",
+    "lightning": "lightning",
+    "pytorch-lightning": "lightning",
+    "litgpt": "litgpt",
+    "lightning-thunder": "thunder",
+    "thunder": "thunder",
+    "torchtitan": "torchtitan",
+    "torchtune": "torchtune",
+    "minimind": "minimind",
+    "pytorch": "transformers",
+}
+
+_CODES: dict[str, Callable[[Job], tuple[Code, ...]]] = {
+    "transformers": transformers.codes,
+    "lightning": lightning.trainer,
+    "litgpt": lightning.litgpt,
+    "thunder": lightning.thunder,
+    "torchtitan": pytorch.torchtitan,
+    "torchtune": pytorch.torchtune,
+    "minimind": pytorch.minimind,
+}
+
+
+def variants(job: Job) -> tuple[Code, ...]:
+    """The codes that the job may run, the likeliest first: one where name and versions decide, more where they are
+    open. A framework that is not known is taken for transformers' classes with what else users run."""
+    name = _NAMES.get(job.framework.name.lower(), "transformers")
+    return _CODES[name](job)
+
+
+def code_for(job: Job) -> Code:
+    """The code that the job runs, or most likely runs."""
+    return variants(job)[0]

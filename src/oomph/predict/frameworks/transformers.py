@@ -1,0 +1,69 @@
+"""transformers' classes under its own Trainer, trl's, or a plain loop. Sources: docs/frameworks.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from oomph.job.model import Job
+from oomph.predict.frameworks.code import Code
+from oomph.predict.frameworks.versions import below
+
+_LOOPS = ("pytorch", "peft-method-comparison")
+
+
+def codes(job: Job) -> tuple[Code, ...]:
+    """By the version of transformers, newest rules where it is not known; then what the loop around them holds."""
+    loop = job.framework.name.lower() in _LOOPS
+    found = tuple(_around(job, _model(job, old, shifts), loop) for old, shifts in _generations(job))
+    if job.framework.name:
+        return found
+    return (*found, _around(job, _model(job, False, False), True))
+
+
+def _generations(job: Job) -> tuple[tuple[bool, bool], ...]:
+    """(older than 4.46: the class upcasts the logits itself; older than 4.49: the logits are shifted by a copy)."""
+    old = below(job.framework, "transformers", 4, 46)
+    if old is None:
+        return ((False, False), (False, True)) if job.framework.name else ((False, False),)
+    return ((old, bool(below(job.framework, "transformers", 4, 49))),)
+
+
+def _model(job: Job, old: bool, shifts: bool) -> Code:
+    """The classes of one generation."""
+    if old:
+        start, label = "transformers-4.45", "transformers up to 4.45"
+    elif shifts:
+        start, label = "transformers-4.48", "transformers 4.46 to 4.48"
+    else:
+        start, label = "transformers", "transformers from 4.49 on"
+    families = None if start == "transformers" else ("llama", "mistral", "granite", "mixtral")
+    return Code(
+        label=label,
+        programs=start,
+        own_families=families,
+        fallback=None if families is None else "transformers",
+        loss="eager_fp32" if job.loss == "default" else job.loss,
+        reentrant=below(job.framework, "transformers", 5, 0) is True,
+        quantized_input_kept=below(job.framework, "bitsandbytes", 0, 43) is True,
+    )
+
+
+def _around(job: Job, code: Code, loop: bool) -> Code:
+    """What the training loop casts and keeps."""
+    if loop:
+        return replace(
+            code,
+            framework="pytorch",
+            label=f"{code.label}, in a loop of the user's own",
+            logits_through_backward=True,
+            logits_through_step=True,
+            loss_through_step=True,
+            zero_grad="before_forward" if job.framework.name else "after_step",
+        )
+    return replace(
+        code,
+        # accelerate wraps forward in autocast and in a cast of what it returns (prepare_model, native_amp)
+        outputs_to_fp32=job.precision.autocast,
+        fsdp_upcasts_parameters=job.precision.autocast,
+        adapters_apart=job.method.lora is not None,
+    )
