@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomph.errors import UsageError
-from oomph.hardware.names import gpu, machine
+from oomph.hardware.names import asked, gpu, machine, machine_type
 from oomph.hardware.tables import all_gpus, all_machines
 
 FACTS = Path(os.environ.get("OOMPH_CONFORMANCE") or Path(__file__).parents[3] / "shared") / "facts"
@@ -52,6 +52,18 @@ FACTS = Path(os.environ.get("OOMPH_CONFORMANCE") or Path(__file__).parents[3] / 
         ("mi300x", "AMD Instinct MI300X"),
         ("  gb200 ", "NVIDIA GB200"),
         ("p4de.24xlarge", "NVIDIA A100-SXM4-80GB"),
+        ("A100 (40 GB SXM)", "NVIDIA A100-SXM4-40GB"),
+        ("A100-80GB-PCIe", "NVIDIA A100 80GB PCIe"),
+        ("80gb a100", "NVIDIA A100-SXM4-80GB"),
+        ("H200-141GB", "NVIDIA H200"),
+        ("GH200-96GB", "NVIDIA GH200 480GB"),
+        ("H100 NVL", "NVIDIA H100 NVL"),
+        ("H20", "NVIDIA H20"),
+        ("GTX 1080 Ti", "NVIDIA GeForce GTX 1080 Ti"),
+        ("RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 Laptop GPU"),
+        ("MI250", "AMD Instinct MI250"),
+        ("dgx h100", "NVIDIA H100 80GB HBM3"),
+        ("BM.GPU4.8", "NVIDIA A100-SXM4-40GB"),
     ],
 )
 def test_a_gpu_as_people_write_it(written, name) -> None:
@@ -78,6 +90,68 @@ def test_a_cloud_machine(written, name, count) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "name", "count", "machine"),
+    [
+        ("a100-40gb", "a100-40gb", None, None),
+        ("8xH100", "h100", 8, None),
+        ("8x A100-80GB", "a100-80gb", 8, None),
+        ("4 h200", "h200", 4, None),
+        ("a100-80gb x16", "a100-80gb", 16, None),
+        ("A100-SXM4-80GB:8", "a100-80gb", 8, None),
+        ("rtx4090x2", "rtx-4090", 2, None),
+        ("mi300x", "mi300x", None, None),
+        ("MI300X x8", "mi300x", 8, None),
+        ("3090 ti", "rtx-3090-ti", None, None),
+        ("p4d.24xlarge", "a100-40gb", 8, "p4d.24xlarge"),
+        ("2x p4d.24xlarge", "a100-40gb", 16, "p4d.24xlarge"),
+        ("n1 + nvidia-tesla-t4 x4", "t4", 4, "n1 + nvidia-tesla-t4 x4"),
+    ],
+)
+def test_a_name_may_say_how_many(written, name, count, machine) -> None:
+    found = asked(written)
+    assert found.gpu.short_name == name
+    assert found.count == count
+    assert (found.machine.name if found.machine else None) == machine
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("0x h100", "0x h100: a job runs on one GPU at least."),
+        ("8xA100", "a100 can be a100-40gb or a100-80gb: say which."),
+        ("a100-60gb x8", "a100 is known with 40 GB or 80 GB, not with 60: say a100-40gb or a100-80gb."),
+        ("potato x8", "No GPU is known by the name potato x8."),
+        ("x8", "No GPU is known by the name x8."),
+    ],
+)
+def test_a_count_of_what_is_not_known_is_refused(written, sentence) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(sentence)}"):
+        asked(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "host_gib", "network_gbps", "vcpus"),
+    [
+        ("a2-highgpu-8g", 680, 100, 96),
+        ("p5.48xlarge", 2048, 3200, 192),
+        ("Standard_ND96asr_v4", 900, 1600, 96),
+    ],
+)
+def test_what_a_machine_has_beside_its_gpus(written, host_gib, network_gbps, vcpus) -> None:
+    found = machine_type(written)
+    assert found.host_bytes == host_gib * 2**30
+    assert found.network_bytes == network_gbps * 10**9 // 8
+    assert found.vcpus == vcpus
+
+
+def test_what_is_not_known_of_a_machine_is_none() -> None:
+    assert machine_type("hgx-h100").host_bytes is None
+    assert machine_type("hgx-h100").network_bytes is None
+    with pytest.raises(UsageError, match="No cloud machine is known"):
+        machine_type("h100")
+
+
+@pytest.mark.parametrize(
     ("written", "sentence"),
     [
         ("a100", "a100 can be a100-40gb or a100-80gb: say which."),
@@ -89,7 +163,9 @@ def test_a_cloud_machine(written, name, count) -> None:
         ),
         ("a100-60gb", "a100 is known with 40 GB or 80 GB, not with 60: say a100-40gb or a100-80gb."),
         ("4090 48GB", "4090 is known with 24 GB, not with 48: say rtx-4090."),
-        ("rtx 5000", "No GPU is known by the name rtx 5000. Did you mean rtx-5000-ada?"),
+        ("rtx 5000", "rtx 5000 can be quadro-rtx-5000 or rtx-5000-ada: say which."),
+        ("a100 sxm 60 GB", "a100 sxm is known with 40 GB or 80 GB, not with 60: say a100-40gb or a100-80gb."),
+        ("dgx-a100", "No GPU is known by the name dgx-a100. Did you mean dgx-a100-320gb or dgx-a100-640gb?"),
         ("h10", "No GPU is known by the name h10. Did you mean h100?"),
         ("mi300", "No GPU is known by the name mi300. Did you mean mi300x, mi300a or mi350x?"),
     ],
@@ -149,7 +225,7 @@ def test_every_machine_of_the_table_has_a_known_gpu() -> None:
 
 @given(st.text(max_size=30))
 def test_no_name_raises_anything_else(name) -> None:
-    for find in (gpu, machine):
+    for find in (gpu, machine, asked, machine_type):
         try:
             find(name)
         except UsageError as error:
@@ -195,7 +271,7 @@ def test_every_machine_of_the_facts_has_its_gpu() -> None:
     table = facts("clouds.json") or {}
     rows = [row for name in ("gcp", "aws", "azure", "other") for row in table.get(name, ())]
     known = {each.name: each for each in all_machines()}
-    assert not rows or len(rows) == len(known)
+    assert {row["machine"] for row in rows} <= set(known)
     for row in rows:
         if known[row["machine"]].count == 0:
             assert row["gpu_count"] == 0 or "1/6" in row["gpu"]
@@ -209,3 +285,14 @@ def test_every_machine_of_the_facts_has_its_gpu() -> None:
         assert size is None or abs(int(size[1]) - found.memory_gb) <= 2
         stated = row.get("ec2_gpu_memory_mib", 0) / 1024
         assert not stated or stated * 0.9 < found.total_bytes / 2**30 < stated * 1.02
+
+
+def test_what_the_facts_say_of_a_machine_is_in_the_table() -> None:
+    table = facts("clouds.json") or {}
+    for row in (row for name in ("gcp", "aws", "azure", "other") for row in table.get(name, ())):
+        found = machine_type(row["machine"])
+        assert found.vcpus == row["vcpu"]
+        assert found.host_gib == row.get("host_ram_gib", row.get("host_ram_gb"))
+        assert found.network_gbps == (row.get("max_net_gbps", row.get("net_gbps")) or found.network_gbps)
+        if "general knowledge, not re-checked" in row["sources"]:
+            assert {"vcpus", "host"} <= set(found.unchecked)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oomph.hardware.costs import GpuCosts
 
 
 @dataclass(frozen=True)
@@ -47,3 +51,20 @@ class Gpu:
     def short_name(self) -> str:
         """The name to type."""
         return self.aliases[0] if self.aliases else self.name
+
+    @property
+    def costs(self) -> GpuCosts:
+        """What the vendor publishes of its speed."""
+        from oomph.hardware.costs import costs_of  # a table of its own, which most look-ups do not need
+
+        return costs_of(self.short_name)
+
+    def tflops(self, dtype: str) -> float | None:
+        """10**12 operations a second at most, dense, with operands of `dtype` (fp32, tf32, fp16, bf16, fp8); None where
+        the GPU has no such units, or it is not known."""
+        return self.costs.tflops.get(dtype)
+
+    @property
+    def bandwidth_bytes(self) -> int | None:
+        """Bytes a second of its own memory at most; None: not known."""
+        return self.costs.bandwidth_bytes

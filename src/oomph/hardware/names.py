@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 
 from oomph.errors import UsageError
@@ -15,11 +16,51 @@ _EMPTY_WORDS = frozenset({"gpu", "gpus", "graphics", "card", "generation", "edit
 _MAKERS = ("nvidia", "geforce", "tesla", "amd", "instinct")
 #: What clouds put before the name of a machine.
 _CLOUD_PREFIX = re.compile(r"(?:standard_|ml\.)")
-_WITH_SIZE = re.compile(r"(.*?)[ _-]+([0-9]{1,4}) ?(?:g|gb|gib)\Z")
+_SIZE = re.compile(r"(?<![0-9a-z])([0-9]{1,4}) ?(?:g|gb|gib)(?![0-9a-z])")
+#: "8x H100", "8 H100"; and "H100 x8", "h100:8".
+_COUNT_FIRST = re.compile(r"([0-9]{1,5})(?: ?[x×*] ?| )(.+)\Z", re.DOTALL)
+_COUNT_LAST = re.compile(r"(.+?) ?[x×*:] ?([0-9]{1,5})\Z", re.DOTALL)
 _WORD = re.compile(r"[a-z0-9]+")
 #: Longer than any name.
 _LONGEST = 80
 _EXAMPLES = "Names look like a100-80gb, rtx-4090, NVIDIA L40S, or p4d.24xlarge for a cloud machine."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a name stands for: a GPU, how many of them (None: it does not say), and the machine type that was named."""
+
+    gpu: Gpu
+    count: int | None = None
+    machine: Machine | None = None
+
+
+def asked(name: str) -> Asked:
+    """As `gpu`, with how many: "8x H100", "a100-80gb x16", "h100:8", and the number that a machine type has
+    ("p4d.24xlarge", or twice that: "p4d.24xlarge x2").
+
+    Raises UsageError as `gpu` does, and for a count of 0.
+    """
+    text = name.strip().lower()[: _LONGEST + 1]
+    if not _is_known(text):
+        for pattern, inner, number in ((_COUNT_FIRST, 2, 1), (_COUNT_LAST, 1, 2)):
+            split = pattern.match(text)
+            if split and _is_known(split[inner]):
+                return _times(asked(split[inner]), int(split[number]), name)
+    found = gpu(name)
+    its = None if _gpus_named(name) else machine_type(name)
+    return Asked(found, its.count if its else None, its)
+
+
+def _times(each: Asked, times: int, name: str) -> Asked:
+    if times == 0:
+        raise UsageError(f"{_shown(name)}: a job runs on one GPU at least.")
+    return replace(each, count=times * (each.count or 1))
+
+
+def _is_known(text: str) -> bool:
+    """Whether it is the name of a GPU, of several, of one with another size, or of a machine."""
+    return bool(_gpus_named(text) or _machine_key(text) in _machines() or _of_other_size(text)[1])
 
 
 def gpu(name: str) -> Gpu:
@@ -37,7 +78,8 @@ def gpu(name: str) -> Gpu:
     if _machine_key(name) in _machines():
         return machine(name)[0]
     _refuse_size(name)
-    raise UsageError(_unknown("GPU", name, _gpu_suggestions(name) or _machine_suggestions(name)))
+    longer = _machines_that_begin_so(name)
+    raise UsageError(_unknown("GPU", name, longer or _gpu_suggestions(name) or _machine_suggestions(name)))
 
 
 def machine(name: str) -> tuple[Gpu, int]:
@@ -45,9 +87,7 @@ def machine(name: str) -> tuple[Gpu, int]:
 
     Raises UsageError for a name that is not known, and for a machine that has only a part of a GPU.
     """
-    found = _machines().get(_machine_key(name))
-    if found is None:
-        raise UsageError(_unknown("cloud machine", name, _machine_suggestions(name)))
+    found = machine_type(name)
     its = gpu(found.gpu)
     if found.count == 0:
         raise UsageError(
@@ -58,26 +98,42 @@ def machine(name: str) -> tuple[Gpu, int]:
     return its, found.count
 
 
+def machine_type(name: str) -> Machine:
+    """The machine type of that name, with its RAM and network. Raises UsageError for a name that is not known."""
+    found = _machines().get(_machine_key(name))
+    if found is None:
+        raise UsageError(_unknown("cloud machine", name, _machine_suggestions(name)))
+    return found
+
+
 def _gpus_named(name: str) -> tuple[Gpu, ...]:
+    """The GPUs of that name; with a size in it, those of that size."""
     if len(name) > _LONGEST:
         return ()
     named = _names().get(_key(name), ())
     if named:
         return named
-    sized = _WITH_SIZE.match(name.strip().lower())
+    _, alike, size = _of_other_size(name)
+    return tuple(each for each in alike if each.memory_gb == size)
+
+
+def _of_other_size(name: str) -> tuple[str, tuple[Gpu, ...], int]:
+    """The name without the size in it, the GPUs of that name, and the size in GB."""
+    text = name.strip().lower()
+    sized = _SIZE.search(text) if len(name) <= _LONGEST else None
     if sized is None:
-        return ()
-    return tuple(each for each in _names().get(_key(sized[1]), ()) if each.memory_gb == int(sized[2]))
+        return text, (), 0
+    rest = " ".join(f"{text[: sized.start()]} {text[sized.end() :]}".split()).strip(" _-(),")
+    return rest, _names().get(_key(rest), ()), int(sized[1])
 
 
 def _refuse_size(name: str) -> None:
     """Raises UsageError when only the size of the memory is wrong."""
-    sized = _WITH_SIZE.match(name.strip().lower()) if len(name) <= _LONGEST else None
-    known = _names().get(_key(sized[1]), ()) if sized else ()
-    if sized and known:
+    rest, known, size = _of_other_size(name)
+    if known:
         sizes = _listed(dict.fromkeys(f"{each.memory_gb} GB" for each in known))
         choices = _listed(each.short_name for each in known)
-        raise UsageError(f"{_shown(sized[1])} is known with {sizes}, not with {sized[2]}: say {choices}.")
+        raise UsageError(f"{_shown(rest)} is known with {sizes}, not with {size}: say {choices}.")
 
 
 @cache
@@ -124,6 +180,13 @@ def _gpu_suggestions(name: str) -> list[str]:
         close = _close(_key(name), _names())
         alike = [each.short_name for key in close for each in _names()[key]]
     return list(dict.fromkeys(alike))[:4]
+
+
+def _machines_that_begin_so(name: str) -> list[str]:
+    """The machines of which the name is the first part (dgx-a100), if it is not one of very many."""
+    key = _machine_key(name)
+    found = [each.name for known, each in _machines().items() if len(key) > 3 and known.startswith(key)]
+    return found if len(found) < 5 else []
 
 
 def _machine_suggestions(name: str) -> list[str]:

@@ -18,14 +18,29 @@ _MOST_HIDDEN_MIB = 1106
 
 
 class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A cloud machine type: `count` times the GPU that `gpu` names. With a count of 0 it has a part of one only, of
-    `slice_mib` MiB."""
+    """A machine type: `count` times the GPU that `gpu` names. With a count of 0 it has a part of one only, of
+    `slice_mib` MiB. `vcpus`, `host_gib` (RAM) and `network_gbps` (10**9 bits a second, of all its network cards
+    together) are 0 where they are not known; those in `unchecked` were not looked up."""
 
     name: str
     provider: str
     gpu: str
     count: int
     slice_mib: int = 0
+    vcpus: int = 0
+    host_gib: float = 0
+    network_gbps: float = 0
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def host_bytes(self) -> int | None:
+        """RAM of the machine; None: not known."""
+        return round(self.host_gib * GIB) or None
+
+    @property
+    def network_bytes(self) -> int | None:
+        """Bytes a second to other machines, in one direction, of the whole machine; None: not known."""
+        return round(self.network_gbps * 1_000_000_000 / 8) or None
 
 
 class _GpuRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
