@@ -19,11 +19,29 @@ __all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dim
 
 #: The file of each family (config.json's model_type); imported when one is asked for.
 FAMILIES = {
+    "bloom": "alibi",
+    "falcon": "alibi",
+    "gemma": "gemma",
+    "gemma2": "gemma",
+    "gemma3_text": "gemma",
+    "gpt2": "gpt",
+    "gpt_bigcode": "gpt",
+    "gpt_neox": "gpt",
+    "gptj": "gpt",
     "granite": "llama",
     "llama": "llama",
     "mistral": "llama",
+    "olmo": "llama",
+    "olmo2": "llama",
+    "olmo3": "llama",
+    "opt": "opt",
+    "phi": "phi",
+    "phi3": "phi",
     "qwen2": "llama",
     "qwen3": "llama",
+    "smollm3": "llama",
+    "stablelm": "phi",
+    "starcoder2": "phi",
 }
 
 
@@ -41,7 +59,7 @@ def dimensions(model: Model) -> dict[str, int]:
 def architecture(model: Model) -> Architecture:
     """Every parameter of a model as transformers' class registers it. Raises UsageError as `dimensions` does."""
     read, dims, module = _read(model)
-    parts = module.build(model, read, dims)
+    parts = module.build(read, dims)
     return Architecture(
         model.family,
         tuple(parts.parameters),

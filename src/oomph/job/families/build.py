@@ -77,6 +77,13 @@ class Reader:
             raise UsageError(f"{self.prefix}{key} of {self.who} must be a list of whole numbers.")
         return tuple(int(one) for one in value)
 
+    def refuse(self, key: str) -> None:
+        """Raises UsageError where a switch is on that the family's file does not know what to do with."""
+        if self.switch(key):
+            raise UsageError(
+                f"unsupported: {self.prefix}{key} of {self.who} is on; `oomph trace` measures it from code."
+            )
+
     def divided(self, whole: str, part: str, value: int, parts: int) -> int:
         """value / parts, which must come out even. Raises UsageError that names both."""
         if value % parts:
@@ -84,6 +91,18 @@ class Reader:
                 f"{self.prefix}{part} ({parts}) of {self.who} does not divide {whole} ({value})."
             )
         return value // parts
+
+    @property
+    def architecture(self) -> str:
+        """The class that config.json says the weights are of ("" where it does not)."""
+        value = next((one.value for one in self.model.config if one.key == "architectures"), None)
+        return str(value[0]) if isinstance(value, tuple) and value else ""
+
+    @property
+    def labels(self) -> int:
+        """Classes of a classifier: num_labels, or as many as id2label has; 2 where neither says."""
+        named = sum(each.key.startswith("id2label.") for each in self.model.config)
+        return self.optional("num_labels") or named or 2
 
     @property
     def who(self) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oomph.job.families.build import Parts, Reader
-from oomph.job.model import Model
+from oomph.job.families.decoder import Biases, attention, dimensions, gated_mlp, output
+
+__all__ = ["DEFAULTS", "build", "dimensions"]
 
 _LLAMA: dict[str, object] = {
     "vocab_size": 32000,
@@ -14,8 +14,18 @@ _LLAMA: dict[str, object] = {
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
     "max_position_embeddings": 2048,
+    "tie_word_embeddings": False,
 }
+_QWEN: dict[str, object] = {
+    **_LLAMA,
+    "vocab_size": 151936,
+    "intermediate_size": 22016,
+    "num_key_value_heads": 32,
+    "max_position_embeddings": 32768,
+}
+_OLMO: dict[str, object] = {**_LLAMA, "vocab_size": 50304}
 DEFAULTS: dict[str, dict[str, object]] = {
+    "granite": _LLAMA,
     "llama": _LLAMA,
     "mistral": {
         **_LLAMA,
@@ -23,77 +33,38 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "num_key_value_heads": 8,
         "max_position_embeddings": 131072,
     },
-    "qwen2": {
+    "olmo": _OLMO,
+    "olmo2": _OLMO,
+    "olmo3": _OLMO,
+    "qwen2": _QWEN,
+    "qwen3": {**_QWEN, "head_dim": 128},
+    "smollm3": {
         **_LLAMA,
-        "vocab_size": 151936,
-        "intermediate_size": 22016,
-        "num_key_value_heads": 32,
+        "vocab_size": 128256,
+        "hidden_size": 2048,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 4,
         "max_position_embeddings": 32768,
+        "tie_word_embeddings": True,
     },
-    "qwen3": {
-        **_LLAMA,
-        "vocab_size": 151936,
-        "intermediate_size": 22016,
-        "num_key_value_heads": 32,
-        "head_dim": 128,
-        "max_position_embeddings": 32768,
-    },
-    "granite": _LLAMA,
 }
 
 
-def dimensions(read: Reader) -> dict[str, int]:
-    """The dimensions that this family and those like it have."""
-    hidden, heads = read.number("hidden_size"), read.number("num_attention_heads")
-    head_dim = read.optional("head_dim")
-    return {
-        "layers": read.number("num_hidden_layers"),
-        "hidden": hidden,
-        "intermediate": read.number("intermediate_size"),
-        "heads": heads,
-        "kv_heads": read.optional("num_key_value_heads") or heads,
-        "head_dim": head_dim or read.divided("hidden_size", "num_attention_heads", hidden, heads),
-        "vocab": read.number("vocab_size"),
-        "positions": read.number("max_position_embeddings"),
-    }
-
-
-@dataclass(frozen=True)
-class Biases:
-    """Which linears have a bias."""
-
-    qkv: bool = False
-    out: bool = False
-    mlp: bool = False
-
-
-def attention(parts: Parts, dims: dict[str, int], biases: Biases) -> None:
-    """q, k, v and output projections under `self_attn`."""
-    hidden, head_dim = dims["hidden"], dims["head_dim"]
-    queries, keys = dims["heads"] * head_dim, dims["kv_heads"] * head_dim
-    parts.linear("self_attn.q_proj", hidden, queries, bias=biases.qkv)
-    parts.linear("self_attn.k_proj", hidden, keys, bias=biases.qkv)
-    parts.linear("self_attn.v_proj", hidden, keys, bias=biases.qkv)
-    parts.linear("self_attn.o_proj", queries, hidden, bias=biases.out)
-
-
-def gated_mlp(parts: Parts, hidden: int, intermediate: int, *, bias: bool = False, name: str = "mlp") -> None:
-    """gate, up and down projections."""
-    parts.linear(f"{name}.gate_proj", hidden, intermediate, bias=bias)
-    parts.linear(f"{name}.up_proj", hidden, intermediate, bias=bias)
-    parts.linear(f"{name}.down_proj", intermediate, hidden, bias=bias)
-
-
-def build(model: Model, read: Reader, dims: dict[str, int]) -> Parts:
-    """The parameters of llama, mistral, qwen2, qwen3 and granite."""
-    parts, family, hidden = Parts(), model.family, dims["hidden"]
+def _biases(family: str, read: Reader) -> Biases:
     if family == "qwen2":
-        biases = Biases(qkv=True)
-    elif family == "mistral":
-        biases = Biases()
-    else:
-        both = read.switch("attention_bias")
-        biases = Biases(both, both, family != "qwen3" and read.switch("mlp_bias"))
+        return Biases(qkv=True)
+    if family == "mistral":
+        return Biases()
+    both = read.switch("attention_bias")
+    return Biases(both, both, family in ("llama", "granite", "smollm3") and read.switch("mlp_bias"))
+
+
+def build(read: Reader, dims: dict[str, int]) -> Parts:
+    """The parameters."""
+    parts, family, hidden = Parts(), read.model.family, dims["hidden"]
+    biases = _biases(family, read)
+    post_norms = family in ("olmo2", "olmo3")  # they normalise what attention and feed-forward give, not take
     with parts.under("model"):
         parts.tokens("embed_tokens", dims["vocab"], hidden)
         with parts.under("layers", range(dims["layers"])):
@@ -101,9 +72,17 @@ def build(model: Model, read: Reader, dims: dict[str, int]) -> Parts:
             if family == "qwen3":
                 parts.norm("self_attn.q_norm", dims["head_dim"])
                 parts.norm("self_attn.k_norm", dims["head_dim"])
+            elif post_norms:
+                parts.norm("self_attn.q_norm", dims["heads"] * dims["head_dim"])
+                parts.norm("self_attn.k_norm", dims["kv_heads"] * dims["head_dim"])
             gated_mlp(parts, hidden, dims["intermediate"], bias=biases.mlp)
-            parts.norm("input_layernorm", hidden)
-            parts.norm("post_attention_layernorm", hidden)
-        parts.norm("norm", hidden)
-    parts.head("lm_head", hidden, dims["vocab"], tied=read.switch("tie_word_embeddings"))
+            if family != "olmo":  # OLMo's normalisations have nothing to train
+                if not post_norms:
+                    parts.norm("input_layernorm", hidden)
+                parts.norm("post_attention_layernorm", hidden)
+                if post_norms:
+                    parts.norm("post_feedforward_layernorm", hidden)
+        if family != "olmo":
+            parts.norm("norm", hidden)
+    output(parts, read, hidden, dims["vocab"])
     return parts
