@@ -14,6 +14,7 @@ written in docs/plan-accuracy.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +22,7 @@ from typing import Literal
 from oomph.job.model import Job
 
 #: allocated: `torch.cuda.max_memory_allocated`; end_allocated: allocated after the optimizer's step; active: allocated
-#: and what waits for another stream; reserved: `torch.cuda.max_memory_reserved`; device: the whole card, context included.
+#: and what waits for another stream; reserved: `torch.cuda.max_memory_reserved`; device: the card, with the context.
 Counter = Literal["allocated", "end_allocated", "active", "reserved", "device"]
 #: known: one rank or replicas of code whose framework is named. unknown: nobody said whose code it is. compiled:
 #: torch.compile decides what is kept. sharded: FSDP, ZeRO, tensor, context or pipeline parallel.
@@ -37,7 +38,7 @@ class Band:
 
     def __post_init__(self) -> None:
         """Raises ValueError for shares that make no interval."""
-        if not 0 <= self.below < 1 or not 0 <= self.above:
+        if self.below < 0 or self.below >= 1 or self.above < 0:
             raise ValueError("A band's shares are not below 0, and what lies below is less than the whole.")
 
 
@@ -89,4 +90,4 @@ def widen(
     if min(sizes) < 0:
         raise ValueError("A predicted size is below 0.")
     its = band(counter, where)
-    return int(min(sizes) * (1 - its.below)), -int(-max(sizes) * (1 + its.above) // 1)
+    return math.floor(min(sizes) * (1 - its.below)), math.ceil(max(sizes) * (1 + its.above))

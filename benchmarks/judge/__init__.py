@@ -1,0 +1,1 @@
+"""How near predictions are to measured points: reading the points, asking for predictions, scoring them."""

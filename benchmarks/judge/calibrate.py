@@ -1,0 +1,114 @@
+"""Bands for src/oomph/predict/interval.py from the residuals of predictions.
+
+A residual is measured / predicted - 1. Rows of one source repeat one set-up with small changes, so every source weighs
+the same, however many rows it has. A cell is a counter in a situation; a cell with fewer than `FEWEST` sources takes
+the residuals of its counter in all situations. The band's ends are the quantiles that leave half of 1 - `LEVEL` on
+either side, corrected for the number of sources as in split conformal prediction ((k + 1) / k); each end is at least
+`LEAST`, and rounded up to half a percent. Judged is what would have been printed for sources that were left out.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.judge.answers import Answer
+
+#: The share of measured sizes that intervals shall hold.
+LEVEL = 0.9
+#: Sources that a cell needs to speak for itself.
+FEWEST = 4
+#: No band is narrower on a side: measured sizes are printed with two or three digits.
+LEAST = 0.01
+_STEP = 0.005
+_COUNTERS = {"max_allocated": "allocated", "end_allocated": "end_allocated", "max_active": "allocated"}
+
+
+@dataclass(frozen=True)
+class Residual:
+    """One row: its source, the counter and situation that its band is chosen by, and measured / predicted - 1."""
+
+    source: str
+    counter: str
+    situation: str
+    value: float
+
+
+def residuals(answers: Iterable[Answer]) -> list[Residual]:
+    """The residuals of all rows that have a prediction and a measured size."""
+    return [
+        Residual(
+            each.row.source,
+            _COUNTERS.get(each.row.metric, "reserved"),
+            each.situation or "unknown",
+            each.row.measured / each.predicted - 1,
+        )
+        for each in answers
+        if each.predicted and each.row.measured
+    ]
+
+
+def band(known: Sequence[Residual], counter: str, situation: str) -> tuple[float, float] | None:
+    """Below and above for a cell, from residuals; None where there are none of its counter."""
+    of_counter = [each for each in known if each.counter == counter]
+    cell = [each for each in of_counter if each.situation == situation]
+    chosen = cell if len({each.source for each in cell}) >= FEWEST else of_counter
+    if not chosen:
+        return None
+    tail = (1 - LEVEL) / 2
+    low = -_quantile([(-each.value, each.source) for each in chosen], 1 - tail)
+    high = _quantile([(each.value, each.source) for each in chosen], 1 - tail)
+    return _rounded(-low), _rounded(high)
+
+
+def _quantile(values: Sequence[tuple[float, str]], share: float) -> float:
+    """The smallest value that `share` of the sources' weight does not exceed; the largest where sources are few."""
+    sources = [source for _, source in values]
+    count = len(set(sources))
+    wanted = min(1.0, share * (count + 1) / count) * count
+    reached = 0.0
+    ordered = sorted(values)
+    for value, source in ordered:
+        reached += 1 / sources.count(source)
+        if reached >= wanted - 1e-9:
+            return value
+    return ordered[-1][0]
+
+
+def _rounded(share: float) -> float:
+    """Up to the next step; the small number undoes what binary fractions add."""
+    return max(LEAST, round(math.ceil(share / _STEP - 1e-9) * _STEP, 4))
+
+
+def left_out(known: Sequence[Residual]) -> tuple[float, float, int]:
+    """With every source left out once: the share of its rows inside the bands from the others, the median width of
+    those bands, and how many rows could be judged (a counter that one source alone has cannot)."""
+    inside, widths = [], []
+    for each in known:
+        others = [other for other in known if other.source != each.source]
+        its = band(others, each.counter, each.situation)
+        if its is not None:
+            inside.append(-its[0] <= each.value <= its[1])
+            widths.append(sum(its))
+    return (statistics.fmean(inside), statistics.median(widths), len(inside)) if inside else (0.0, 0.0, 0)
+
+
+def calibrated(answers: Iterable[Answer]) -> str:
+    """The bands and how they fared, as text."""
+    known = residuals(answers)
+    lines = [f"{'counter':14} {'situation':10} {'sources':>7} {'rows':>4} {'below':>6} {'above':>6}"]
+    for counter in dict.fromkeys(each.counter for each in known):
+        for situation in ("known", "unknown", "compiled", "sharded"):
+            its = band(known, counter, situation)
+            cell = [each for each in known if each.counter == counter and each.situation == situation]
+            sources = len({each.source for each in cell})
+            if its is not None:
+                lines.append(
+                    f"{counter:14} {situation:10} {sources:7} {len(cell):4} {its[0]:6.1%} {its[1]:6.1%}"
+                    + ("" if sources >= FEWEST else "  (from all situations)")
+                )
+    covered, width, rows = left_out(known)
+    lines.append(f"left out source by source: {covered:.1%} of {rows} rows covered, median width {width:.1%}")
+    return "\n".join(lines)

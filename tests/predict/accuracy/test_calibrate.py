@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.judge.answers import Answer
+from benchmarks.judge.calibrate import Residual, band, left_out, residuals
+from benchmarks.judge.rows import Row
+
+
+def cell(source, *values, counter="allocated", situation="known"):
+    return [Residual(source, counter, situation, value) for value in values]
+
+
+def test_a_residual_is_how_far_the_measured_lies_from_the_predicted():
+    [its] = residuals([Answer(Row("a", "s", "max_active", 105), 100, situation="sharded")])
+    assert its.value == pytest.approx(0.05)
+    assert (its.counter, its.situation) == ("allocated", "sharded")
+
+
+def test_few_sources_give_their_extremes_rounded_up():
+    known = cell("a", 0.011) + cell("b", -0.021) + cell("c", 0.031) + cell("d", 0.0)
+    # 95 % of 4 sources, times 5/4, is more than all: the extremes, up to the next half percent
+    assert band(known, "allocated", "known") == (0.025, 0.035)
+
+
+def test_many_sources_leave_out_what_is_rare():
+    # 40 sources: 0.95 * 41 / 40 * 40 = 38.95 of their weight, so the second largest from the top
+    known = [each for i in range(40) for each in cell(f"s{i}", (i - 20) / 1000)]
+    below, above = band(known, "allocated", "known") or (0, 0)
+    # the 39th of -20..19 thousandths from below is 18, from above -19
+    assert (below, above) == (0.02, 0.02)
+    outlier = [*known[:-1], *cell("s39", 0.5)]
+    assert band(outlier, "allocated", "known") == (0.02, 0.02)
+
+
+def test_a_source_weighs_the_same_however_many_rows_it_has():
+    once = [each for i in range(40) for each in cell(f"s{i}", 0.0)]
+    often = [*once[:-1], *cell("s39", *[0.3] * 1000)]
+    assert band(often, "allocated", "known") == (0.01, 0.01)
+
+
+def test_a_cell_with_few_sources_takes_those_of_its_counter():
+    known = cell("a", 0.02) + cell("b", -0.03) + cell("c", 0.0) + cell("d", 0.0)
+    assert band(known, "allocated", "compiled") == (0.03, 0.02)
+    assert band(known, "reserved", "known") is None
+
+
+def test_sources_are_judged_by_the_others():
+    known = cell("a", 0.005, 0.005) + cell("b", 0.005) + cell("c", 0.2)
+    covered, width, rows = left_out(known)
+    # c lies outside what a and b give (1 % either side); a and b lie inside what the others and c give (1 % and 20 %)
+    assert rows == 4
+    assert covered == pytest.approx(3 / 4)
+    assert width == pytest.approx(0.21)
+
+
+def test_a_counter_of_one_source_cannot_be_judged():
+    assert left_out(cell("a", 0.1, 0.2)) == (0.0, 0.0, 0)
