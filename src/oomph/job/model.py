@@ -73,7 +73,8 @@ class Model(_Part, frozen=True):
 
 class Lora(_Part, frozen=True):
     """Adapters. `targets` are names of linear modules as PEFT takes them (the last part of a module's name), or
-    ("all-linear",). `dtype` is that of the stored adapters. `train_embeddings`: modules_to_save holds embedding/head."""
+    ("all-linear",). `dtype` is that of the stored adapters. `modules_to_save`: modules that train whole beside the
+    adapters (an embedding, the head)."""
 
     rank: int = 8
     targets: tuple[str, ...] = ("q_proj", "v_proj")

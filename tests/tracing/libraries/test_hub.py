@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from oomph.tracing.libraries import data, known, tokenizer
+from oomph.job import models as known
+from oomph.tracing.libraries import data, tokenizer
 from tests.tracing.libraries.harness import program
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from oomph.tracing.libraries import known
+from oomph.job import models as known
 from tests.tracing.libraries.harness import program
 
 #: Parameters as the models' pages on the hub give them (of the safetensors file, tied weights once).

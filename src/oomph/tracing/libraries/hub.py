@@ -15,7 +15,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from oomph.errors import InputError
-from oomph.tracing.libraries import during, known
+from oomph.job import models as known
+from oomph.tracing.libraries import during
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder

@@ -14,9 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from oomph.tracing.libraries import during, known
+from oomph.job import models as known
+from oomph.job.models import TokenizerFacts
+from oomph.tracing.libraries import during
 from oomph.tracing.libraries.hub import ModelNotHereError, is_local
-from oomph.tracing.libraries.known import TokenizerFacts
 
 if TYPE_CHECKING:
     from oomph.tracing.recorder.recorder import Recorder

@@ -1,17 +1,19 @@
-"""Configurations of well-known models, so that a script that names one runs without a network.
+"""Configurations of well-known models, so that a job or a script that names one needs no network.
 
-The data are in `configs/models.json`: one line a model, on top of what its family shares, with its source.
+The data are in the JSON files beside this one: one line a model, on top of what its family shares, with a source. A
+model's `config` is what its config.json says of dimensions, ids and dropout.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-_FILE = Path(__file__).parent / "configs" / "models.json"
+import msgspec
+
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,14 @@ def _models() -> dict[str, tuple[str, str]]:
 
 
 @cache
-def _data() -> Any:
-    return json.loads(_FILE.read_text(encoding="utf-8"))
+def _data() -> dict[str, dict[str, Any]]:
+    """All files as one: families and models by name."""
+    merged: dict[str, dict[str, Any]] = {"families": {}, "models": {}}
+    for file in sorted(_FOLDER.glob("*.json")):
+        content = msgspec.json.decode(file.read_bytes())
+        for part, entries in merged.items():
+            entries.update(content[part])
+    return merged
 
 
 def names() -> tuple[str, ...]:
