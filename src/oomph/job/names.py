@@ -1,0 +1,150 @@
+"""Models, found by what people call them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from oomph.errors import InputError, UsageError
+from oomph.job import models
+from oomph.job.config import from_cache, from_config, from_folder
+from oomph.job.model import Model
+
+#: Longer than any name.
+_LONGEST = 200
+#: Words at the end of a name that tell no size from another: the same tensors, trained further or packed otherwise.
+_SAME_TENSORS = frozenset({"instruct", "chat", "it", "hf", "base", "pt"})
+#: Accounts that publish others' models under the models' own names, tensors as they are.
+_MIRRORS = frozenset({"nousresearch", "unsloth", "huggyllama"})
+_WORD = re.compile(r"[a-z]+|[0-9]+(?:\.[0-9]+)*")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")
+
+
+def model(name_or_path: str, *, network: bool = False) -> Model:
+    """The model of that name: a folder or a config.json on this machine, a model that oomph ships the configuration
+    of, one in the local cache of the hub, or (with `network`) one on the hub.
+
+    Shipped models are found in any case, without their organisation, and with or without endings such as -Instruct
+    and -hf. Raises UsageError with close names for a name that nothing is known of, InputError for a path that holds no
+    configuration.
+    """
+    name = name_or_path.strip()
+    if not name:
+        raise UsageError(
+            "The model has no name: give one as on the hub (meta-llama/Llama-3.1-8B), or a folder."
+        )
+    if _is_path(name):
+        return from_folder(Path(name).expanduser())
+    found = _shipped(name) or (from_cache(name) if _HUB_NAME.match(name) and "/" in name else None)
+    if found is None:
+        found = _alike(name)
+    if found is None and _HUB_NAME.match(name):
+        found = from_cache(name) or (_from_hub(name) if network else None)
+    if found is None:
+        raise UsageError(_unknown(name))
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """The models whose configurations are shipped, as the hub writes them."""
+    return models.names()
+
+
+def close(name: str) -> list[str]:
+    """Shipped names that resemble this one, the closest first."""
+    from difflib import get_close_matches  # for a mistyped name only
+
+    keys = {"".join(_words(one)): one for one in reversed(models.names())}
+    keys |= {"".join(_words(one.rpartition("/")[2])): one for one in reversed(models.names())}
+    found = get_close_matches("".join(_words(name[:_LONGEST])), list(keys), n=6, cutoff=0.6)
+    found += get_close_matches(
+        "".join(_words(name[:_LONGEST].rpartition("/")[2])), list(keys), n=6, cutoff=0.6
+    )
+    return list(dict.fromkeys(keys[key] for key in found))[:4]
+
+
+def _is_path(name: str) -> bool:
+    """Whether it is a file or a folder with a configuration, or can be nothing else."""
+    if name.startswith(("/", "./", "../", "~", ".\\")) or name.endswith(".json"):
+        return True
+    try:
+        return (Path(name) / "config.json").is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _shipped(name: str) -> Model | None:
+    known = models.find(name)
+    return None if known is None else from_config(known.config, known.name)
+
+
+def _alike(name: str) -> Model | None:
+    """A shipped model that is called so without its organisation, or with another ending."""
+    if len(name) > _LONGEST:
+        return None
+    organisation, _, own = name.rpartition("/")
+    if organisation and organisation.lower() not in _MIRRORS | _organisations():
+        return None
+    candidates = _by_words().get(_key(own), ())
+    if organisation and organisation.lower() not in _MIRRORS:
+        candidates = tuple(one for one in candidates if one.lower().startswith(organisation.lower() + "/"))
+    if not candidates:
+        return None
+    words = _words(own)
+    best = next((one for one in candidates if _words(one.rpartition("/")[2]) == words), candidates[0])
+    return _shipped(best)
+
+
+@cache
+def _organisations() -> frozenset[str]:
+    return frozenset(one.rpartition("/")[0].lower() for one in models.names())
+
+
+@cache
+def _by_words() -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Shipped names by the words that tell them apart."""
+    result: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for one in models.names():
+        key = _key(one.rpartition("/")[2])
+        result[key] = (*result.get(key, ()), one)
+    return result
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(name.lower()))
+
+
+def _key(name: str) -> tuple[str, ...]:
+    """The words of a name without those that tell no model from another."""
+    words = [word for word in _words(name) if word not in _SAME_TENSORS]
+    if words[:1] == ["meta"]:
+        del words[0]
+    return tuple(words)
+
+
+def _from_hub(name: str) -> Model:
+    """Asks the hub for the model's config.json."""
+    try:
+        from huggingface_hub import hf_hub_download
+    except ImportError:
+        raise UsageError(
+            f"{name} is not shipped with oomph; `pip install huggingface_hub` lets it be asked for on the hub, or "
+            "give a folder with the model's config.json."
+        ) from None
+    try:
+        path = hf_hub_download(name, "config.json")
+    except Exception as error:  # noqa: BLE001 - whatever the client raises: the network's errors are of many kinds
+        first = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(f"The hub gives no config.json of {name}: {first[0]}") from None
+    return from_folder(Path(path), name)
+
+
+def _unknown(name: str) -> str:
+    shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "..."
+    alike = close(name)
+    hint = f" Close to it: {', '.join(alike)}." if alike else ""
+    return (
+        f"No model {shown!r} is shipped with oomph or in the local cache of the hub.{hint} Give a folder with the "
+        "model's config.json (no weights are needed), or its dimensions in the job file."
+    )
