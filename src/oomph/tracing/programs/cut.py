@@ -1,0 +1,270 @@
+"""Cuts one recorded forward pass into sections, each with numbers of its own.
+
+A section names what it shares with others: parameters, buffers and inputs by name, `in` (what the section before hands
+on), and by link what an earlier section made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from oomph.tracing.programs.errors import ProgramError
+from oomph.tracing.programs.watch import Drop, Item, Mark, Op, Ref, Run, Storage, Tensor
+
+NAMED = ("parameter", "buffer", "input")
+LAYER = 1
+
+
+@dataclass(frozen=True)
+class Link:
+    """A tensor or a storage of another section."""
+
+    section: str
+    number: int
+
+
+@dataclass
+class Section:
+    """One section of one run. Storages of kind `in` and `link` are not its own; `tensor_links` tells which of its
+    tensors are those of another section, `storage_links` the same of storages."""
+
+    name: str
+    storages: list[Storage] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    tensor_links: dict[int, Link] = field(default_factory=dict)
+    storage_links: dict[int, Link] = field(default_factory=dict)
+    items: list[Op | Drop] = field(default_factory=list)
+    inlet: int | None = None
+    outlet: int | None = None
+
+
+@dataclass
+class _Span:
+    name: str
+    items: list[Op | Drop]
+    inlet: int | None
+    outlet: int | None
+
+
+def sections(run: Run, layers: str) -> tuple[dict[str, Section], dict[str, Link]]:
+    """before, block, after and loss; and `first` where the first layer does something else. Also what is kept.
+
+    Raises ProgramError where the layers after the first differ, or one reads what another made."""
+    spans = _spans(run)
+    count = sum(1 for span in spans if span.name.startswith("layer "))
+    cutter = _Cutter(run, layers, spans)
+    result = {"before": cutter.section("before", "before")}
+    first, block = (cutter.section(f"layer {layer}", "block", keep=False) for layer in (0, LAYER))
+    if not _as_block(first, block):
+        result["first"] = cutter.section("layer 0", "first")
+    result["block"] = cutter.section(f"layer {LAYER}", "block")
+    _same(result["block"], cutter.section(f"layer {count - 1}", "block", keep=False), layers)
+    result["after"] = cutter.section("after", "after")
+    result["loss"] = cutter.section("loss", "loss")
+    return result, {name: cutter.link(number) for name, number in run.kept.items()}
+
+
+def _spans(run: Run) -> list[_Span]:
+    """The items between marks. What dies after a layer returned and before anything else runs belongs to the layer."""
+    spans = [_Span("before", [], None, None)]
+    over = False
+    for item in run.items:
+        if isinstance(item, Mark):
+            if item.name.startswith("end "):
+                spans[-1].outlet, over = item.tensor, True
+                continue
+            over = False
+            if spans[-1].name == "before":
+                spans[-1].outlet = item.tensor
+            if item.name == "head":
+                if spans[-1].name.startswith("layer "):
+                    spans.append(_Span("after", [], spans[-1].outlet, None))
+                spans[-1].outlet = item.tensor
+                spans.append(_Span("loss", [], item.tensor, None))
+            else:
+                spans.append(_Span(item.name, [], item.tensor, None))
+            continue
+        if over and isinstance(item, Op):
+            over = False
+            if _is_last(run, spans[-1].name):
+                spans.append(_Span("after", [], spans[-1].outlet, None))
+        spans[-1].items.append(item)
+    names = [span.name for span in spans]
+    if "loss" not in names or "after" not in names or len(set(names)) != len(names):
+        raise ProgramError(
+            f"the layers and the output layer did not run once each and in order: {', '.join(names)}"
+        )
+    return spans
+
+
+def _is_last(run: Run, name: str) -> bool:
+    numbers = [item.name for item in run.items if isinstance(item, Mark) and item.name.startswith("layer ")]
+    return numbers[-1] == name
+
+
+class _Cutter:
+    """Numbers what a span names, in the order in which it does."""
+
+    def __init__(self, run: Run, layers: str, spans: list[_Span]) -> None:
+        self.run = run
+        self.layers = layers
+        self.spans = {span.name: span for span in spans}
+        self.made: dict[str, _One] = {}
+        self.storage_home: dict[int, str] = {}
+        self.tensor_home: dict[int, str] = {}
+        for span in spans:
+            for item in span.items:
+                if isinstance(item, Op):
+                    for number in _numbers(item):
+                        self.tensor_home.setdefault(number, span.name)
+                        self.storage_home.setdefault(run.tensors[number].storage, span.name)
+
+    def section(self, span_name: str, name: str, keep: bool = True) -> Section:
+        """Numbers a span. `keep`: later sections may name what it has."""
+        span = self.spans[span_name]
+        one = _One(self, span, Section(name))
+        if span.inlet is not None:
+            one.section.inlet = one.tensor(span.inlet)
+        for item in span.items:
+            if isinstance(item, Op):
+                one.section.items.append(one.operator(item))
+            elif (storage := one.dropped(item.storage)) is not None:
+                one.section.items.append(Drop(storage))
+        if span.outlet is not None:
+            one.section.outlet = one.tensor(span.outlet)
+        if keep:
+            self.made[span_name] = one
+        return one.section
+
+    def link(self, number: int) -> Link:
+        """Where a tensor is, for whoever is not of its section."""
+        home = self.tensor_home.get(number)
+        if home is None or home not in self.made:
+            raise ProgramError("a tensor of a layer that is not written down is needed outside of it")
+        return Link(self.made[home].section.name, self.made[home].tensors[number])
+
+    def storage_link(self, storage: int) -> Link | None:
+        """Where a storage is; None for one of a layer that is not written down."""
+        home = self.storage_home.get(storage)
+        if home is None or home not in self.made:
+            return None
+        one = self.made[home]
+        number = one.storages.get(storage)
+        return None if number is None else Link(one.section.name, number)
+
+
+class _One:
+    """The numbers of one section."""
+
+    def __init__(self, cutter: _Cutter, span: _Span, section: Section) -> None:
+        self.cutter = cutter
+        self.span = span
+        self.section = section
+        self.tensors: dict[int, int] = {}
+        self.storages: dict[int, int] = {}
+
+    def operator(self, op: Op) -> Op:
+        return Op(
+            op.name,
+            [self.argument(value) for value in op.args],
+            {name: self.argument(value) for name, value in op.kwargs.items()},
+            [None if number is None else self.tensor(number) for number in op.results],
+        )
+
+    def argument(self, value: Any) -> Any:
+        if isinstance(value, Ref):
+            return Ref(self.tensor(value.number))
+        return [self.argument(one) for one in value] if isinstance(value, list) else value
+
+    def tensor(self, number: int) -> int:
+        if number in self.tensors:
+            return self.tensors[number]
+        run = self.cutter.run
+        tensor = run.tensors[number]
+        storage = self.storage(tensor.storage)
+        local = self.tensors[number] = len(self.section.tensors)
+        self.section.tensors.append(Tensor(storage, tensor.shape, tensor.strides, tensor.dtype))
+        if (
+            self.section.storages[storage].kind == "link"
+            and self.cutter.tensor_home.get(number) != self.span.name
+        ):
+            self.section.tensor_links[local] = self.cutter.link(number)
+        return local
+
+    def storage(self, number: int) -> int:
+        if number in self.storages:
+            return self.storages[number]
+        run = self.cutter.run
+        storage = run.storages[number]
+        kind, name = storage.kind, self.relative(storage.name)
+        link = None
+        inlet = self.span.inlet
+        if kind not in NAMED and inlet is not None and number == run.tensors[inlet].storage:
+            kind = "in"
+        elif kind not in NAMED and self.cutter.storage_home.get(number) != self.span.name:
+            link = self.cutter.storage_link(number)
+            if link is None:
+                raise ProgramError(
+                    f"{self.span.name} uses what another layer made, beside what it is called with"
+                )
+            kind = "link"
+        local = self.storages[number] = len(self.section.storages)
+        self.section.storages.append(Storage(kind, storage.size_bytes, name))
+        if link is not None:
+            self.section.storage_links[local] = link
+        return local
+
+    def dropped(self, number: int) -> int | None:
+        """The storage that a drop names; None where it belongs to a layer that is not written down."""
+        if number in self.storages:
+            return self.storages[number]
+        storage = self.cutter.run.storages[number]
+        if storage.kind in NAMED or self.cutter.storage_link(number) is not None:
+            return self.storage(number)
+        if self.cutter.storage_home.get(number, "").startswith("layer "):
+            return None
+        raise ProgramError(f"a storage that no section has dies in {self.span.name}")
+
+    def relative(self, name: str) -> str:
+        """A name inside its layer."""
+        prefix = f"{self.cutter.layers}."
+        if self.span.name.startswith("layer ") and name.startswith(prefix):
+            number, _, rest = name.removeprefix(prefix).partition(".")
+            if number == self.span.name.removeprefix("layer "):
+                return rest
+        return name
+
+
+def _numbers(op: Op) -> Iterator[int]:
+    def of(value: Any) -> Iterator[int]:
+        if isinstance(value, Ref):
+            yield value.number
+        elif isinstance(value, list):
+            for one in value:
+                yield from of(one)
+
+    yield from of(op.args)
+    yield from of(list(op.kwargs.values()))
+    yield from (number for number in op.results if number is not None)
+
+
+def _as_block(first: Section, block: Section) -> bool:
+    """Whether the first layer does what the others do. Its input may live on: the model holds it."""
+    if first == block:
+        return True
+    if block.inlet is None:
+        return False
+    inlet = block.tensors[block.inlet].storage
+    items = [item for item in block.items if item != Drop(inlet)]
+    return Section(**{**vars(block), "items": items}) == first
+
+
+def _same(block: Section, other: Section, layers: str) -> None:
+    if block == other:
+        return
+    for number, (mine, its) in enumerate(zip(block.items, other.items, strict=False)):
+        if mine != its:
+            raise ProgramError(f"{layers}: layers differ at item {number}: {mine} and {its}")
+    raise ProgramError(f"{layers}: layers differ: {len(block.items)} and {len(other.items)} items")

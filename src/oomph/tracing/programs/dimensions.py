@@ -1,0 +1,38 @@
+"""Sets of dimensions to record at: numbers that have nothing to do with each other.
+
+Lengths are multiples of 32, as attention kernels round them up to (what they take for other lengths their rules say);
+heads are multiples of 8 wide, or other kernels would run; layers are three.
+"""
+
+from __future__ import annotations
+
+_ROWS = (
+    # b, s, hidden / heads / 8, intermediate, kv_heads, groups, head_dim, vocab, positions
+    (7, 96, 11, 712, 2, 5, 24, 1013, 4103),
+    (5, 160, 13, 1048, 3, 3, 40, 1499, 4211),
+    (3, 224, 17, 1336, 5, 2, 56, 2003, 4799),
+    (11, 64, 19, 1528, 2, 7, 72, 1747, 4507),
+    (9, 128, 23, 1832, 4, 3, 88, 2503, 5003),
+    (4, 192, 29, 2216, 3, 4, 104, 2999, 5501),
+)
+_KEYS = ("b", "s", "unit", "intermediate", "kv_heads", "groups", "head_dim", "vocab", "positions")
+
+
+def sets(heads: str, *, one: bool = False, hidden: bool = True) -> list[dict[str, int]]:
+    """Six sets. heads: grouped, equal or single (kv_heads is 1). `one`: a batch of one. `hidden`: the model's width is
+    a dimension of its own; else it is heads * head_dim."""
+    result = []
+    for row in _ROWS:
+        each = dict(zip(_KEYS, row, strict=True))
+        if heads == "equal":
+            each["kv_heads"], each["groups"] = each["kv_heads"] * each["groups"], 1
+        elif heads == "single":
+            each["groups"], each["kv_heads"] = each["kv_heads"] * each["groups"], 1
+        each["heads"] = each["kv_heads"] * each["groups"]
+        unit = each.pop("unit")
+        each["hidden"] = each["heads"] * (8 * unit if hidden else each["head_dim"])
+        each["layers"] = 3
+        if one:
+            each["b"] = 1
+        result.append(each)
+    return result

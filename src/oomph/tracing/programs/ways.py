@@ -1,0 +1,67 @@
+"""All ways to run a family of transformers that its file has programs for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from oomph.tracing.programs.dimensions import sets
+from oomph.tracing.programs.families import Family, forward, model
+from oomph.tracing.programs.record import Made, record
+from oomph.tracing.programs.same import same_for_one
+from oomph.tracing.programs.store import Store
+
+PRECISIONS = ("bf16", "fp32", "fp32-autocast", "bf16-autocast")
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a variant is chosen by."""
+
+    precision: str
+    attention: str
+    heads: str
+    one: bool = False
+    dropout: bool = False
+
+
+def ways(family: Family) -> Iterator[Way]:
+    """Those with a batch of any size, most usual first."""
+    for heads in family.heads:
+        for dropout in (False, True) if family.dropout else (False,):
+            for attention in family.attention:
+                for precision in PRECISIONS:
+                    if (attention, precision) != ("flash_attention_2", "fp32"):
+                        yield Way(precision, attention, heads, dropout=dropout)
+
+
+def made(family: Family, way: Way) -> Made:
+    """Records one way."""
+    return record(
+        lambda dimensions: model(family, dimensions, way.attention, way.dropout),
+        forward,
+        layers=family.layers,
+        head=family.head,
+        dimension_sets=sets(way.heads, one=way.one, hidden=family.hidden),
+        precision=way.precision,
+    )
+
+
+def fill(store: Store, family: Family, wanted: Callable[[Way], bool], tell: Callable[[Way], Any]) -> None:
+    """Records all wanted ways; a batch of one apart only where it does something else."""
+    for way in ways(family):
+        if not wanted(way):
+            continue
+        tell(way)
+        any_batch = made(family, way)
+        store.add(_choice(way), any_batch)
+        alone = replace(way, one=True)
+        one = made(family, alone)
+        if not same_for_one(any_batch, one):
+            tell(alone)
+            store.add(_choice(alone), one)
+
+
+def _choice(way: Way) -> dict[str, Any]:
+    return asdict(way)

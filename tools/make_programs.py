@@ -1,0 +1,65 @@
+"""Writes the programs: src/oomph/predict/programs/transformers-FAMILY.json, recorded from the real classes.
+
+    python tools/make_programs.py                      all families
+    python tools/make_programs.py llama gpt2           these families
+    python tools/make_programs.py --only bf16,sdpa     ways to run that have all of these words; the file has only them
+    python tools/make_programs.py --check llama        make them anew and compare; exit 1 and name what differs
+
+The files speak for the torch and the transformers that are installed; a model's class decides what they say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from oomph.tracing.programs.families import FAMILIES, Family
+from oomph.tracing.programs.store import Store
+from oomph.tracing.programs.ways import Way, fill
+
+FOLDER = Path(__file__).resolve().parent.parent / "src" / "oomph" / "predict" / "programs"
+
+
+def main() -> int:
+    """The command; its exit code."""
+    parser = argparse.ArgumentParser(description="Writes programs, or checks those that are there.")
+    parser.add_argument("families", nargs="*", choices=[*FAMILIES, []], help="default: all")
+    parser.add_argument("--only", default="", help="words that a way to run must have, with commas")
+    parser.add_argument("--check", action="store_true", help="write nothing; say which files differ")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    code = 0
+    for name in options.families or FAMILIES:
+        path = FOLDER / f"transformers-{name}.json"
+        text = contents(FAMILIES[name], wanted(options.only), lambda way: print(name, way, file=sys.stderr))
+        if not options.check:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            print(f"{path.name} is not what the installed classes do")
+            code = 1
+    return code
+
+
+def wanted(only: str) -> Callable[[Way], bool]:
+    """Whether a way has all of the words."""
+    words = [word for word in only.split(",") if word]
+    return lambda way: all(word in (way.precision, way.attention, way.heads) for word in words)
+
+
+def contents(family: Family, which: Callable[[Way], bool], tell: Callable[[Way], Any]) -> str:
+    """The file of a family."""
+    import torch
+    import transformers
+
+    versions = {"torch": torch.__version__.partition("+")[0], "transformers": transformers.__version__}
+    store = Store("transformers", family.name, versions, family.ties)
+    fill(store, family, which, tell)
+    return store.text()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
