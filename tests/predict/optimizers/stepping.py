@@ -57,7 +57,9 @@ def real(make: str, tensors: Sequence[tuple[tuple[int, ...], str]], setup: str =
     return Steps(one[0], one[1], two[0], two[1])
 
 
-def parameters(tensors: Sequence[tuple[tuple[int, ...], str]], names: Sequence[str] = ()) -> tuple[UnitParameter, ...]:
+def parameters(
+    tensors: Sequence[tuple[tuple[int, ...], str]], names: Sequence[str] = ()
+) -> tuple[UnitParameter, ...]:
     """The same tensors as parameters of a plan."""
     return tuple(
         UnitParameter(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.predict.optimizers.adam import ForeachAdam, FusedAdam, LoopAdam
-from oomph.predict.sharding.base import UnitParameter
-from tests.predict.optimizers.stepping import MIXED, SHAPES, Steps, of, parameters, real, said
+from tests.predict.optimizers.stepping import MIXED, of, parameters, real, said
 
 CASES = [
     pytest.param("torch.optim.AdamW(params)", ForeachAdam(), id="adamw-foreach"),
@@ -15,10 +14,16 @@ CASES = [
     pytest.param("torch.optim.Adam(params, weight_decay=0.1)", ForeachAdam(l2=True), id="adam-l2"),
     pytest.param("torch.optim.AdamW(params, capturable=True)", ForeachAdam(capturable=True), id="capturable"),
     pytest.param("torch.optim.AdamW(params, fused=True)", FusedAdam(), id="fused"),
-    pytest.param("torch.optim.AdamW(params, fused=True, amsgrad=True)", FusedAdam(amsgrad=True), id="fused-amsgrad"),
+    pytest.param(
+        "torch.optim.AdamW(params, fused=True, amsgrad=True)", FusedAdam(amsgrad=True), id="fused-amsgrad"
+    ),
     pytest.param("torch.optim.AdamW(params, foreach=False)", LoopAdam(), id="loop"),
-    pytest.param("torch.optim.AdamW(params, foreach=False, amsgrad=True)", LoopAdam(amsgrad=True), id="loop-amsgrad"),
-    pytest.param("torch.optim.Adam(params, foreach=False, weight_decay=0.1)", LoopAdam(l2=True), id="loop-l2"),
+    pytest.param(
+        "torch.optim.AdamW(params, foreach=False, amsgrad=True)", LoopAdam(amsgrad=True), id="loop-amsgrad"
+    ),
+    pytest.param(
+        "torch.optim.Adam(params, foreach=False, weight_decay=0.1)", LoopAdam(l2=True), id="loop-l2"
+    ),
 ]
 
 

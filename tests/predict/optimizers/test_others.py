@@ -13,11 +13,15 @@ CASES = [
     pytest.param("torch.optim.SGD(params)", Sgd(), id="sgd"),
     pytest.param("torch.optim.SGD(params, momentum=0.9)", Sgd(momentum=0.9), id="momentum"),
     pytest.param(
-        "torch.optim.SGD(params, momentum=0.9, weight_decay=0.1)", Sgd(momentum=0.9, weight_decay=True), id="decay"
+        "torch.optim.SGD(params, momentum=0.9, weight_decay=0.1)",
+        Sgd(momentum=0.9, weight_decay=True),
+        id="decay",
     ),
     pytest.param("torch.optim.SGD(params, weight_decay=0.1)", Sgd(weight_decay=True), id="decay-only"),
     pytest.param(
-        "torch.optim.SGD(params, momentum=0.9, fused=True)", Sgd(impl="fused", momentum=0.9), id="momentum-fused"
+        "torch.optim.SGD(params, momentum=0.9, fused=True)",
+        Sgd(impl="fused", momentum=0.9),
+        id="momentum-fused",
     ),
     pytest.param(
         "torch.optim.SGD(params, momentum=0.9, foreach=False, weight_decay=0.1)",
@@ -51,10 +55,13 @@ MATRICES = ((100, 70), (301, 257), (64, 1000), (5000, 11))
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_muon_of_torch(dtype):
-    assert said(Muon(), parameters(of(dtype, MATRICES))) == real("torch.optim.Muon(params)", of(dtype, MATRICES))
+    assert said(Muon(), parameters(of(dtype, MATRICES))) == real(
+        "torch.optim.Muon(params)", of(dtype, MATRICES)
+    )
 
 
 def test_muon_leaves_embeddings_and_vectors_to_adamw():
     """Momentum for the matrix, two moments for the other two: 4 * (1 * 35 + 2 * (12 + 7)) numbers, each rounded up."""
-    named = parameters([((5, 7), "float32"), ((4, 3), "float32"), ((7,), "float32")], ["mlp.up_proj", "embed_tokens", "norm"])
+    tensors = [((5, 7), "float32"), ((4, 3), "float32"), ((7,), "float32")]
+    named = parameters(tensors, ["mlp.up_proj", "embed_tokens", "norm"])
     assert said(Muon(), named).second_end == 512 * 5

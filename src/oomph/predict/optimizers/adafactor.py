@@ -16,14 +16,14 @@ from oomph.predict.sharding.base import UnitParameter
 ROWS = "row and column states"
 VARIANCE = "second moments of vectors"
 COPY = "fp32 copies of one parameter"
-UPDATE = "update of one parameter"
+UPDATE = "Adafactor's update of one parameter"
 SMALL = "means and norms"
 
 
 def factors(parameter: UnitParameter) -> tuple[int, int] | None:
     """Elements of the row and of the column state; None for a vector, or where the shape is not known."""
     shape = parameter.shape
-    if len(shape) < 2 or not parameter.numel:  # noqa: PLR2004 - a matrix
+    if len(shape) < 2 or not parameter.numel:
         return None
     return prod(shape[:-1]), prod(shape[:-2]) * shape[-1]
 
@@ -44,14 +44,14 @@ class HubAdafactor(ScriptedStepper):
         size = 4 * each.numel
         parts = factors(each)
         frame.bind("grad")
-        if each.grad_bytes < 4:  # noqa: PLR2004 - fp32
+        if each.grad_bytes < 4:
             frame.bind("grad", [script.alloc(size, TEMPORARY, COPY)])
         if first:
             self._states(script, each, parts)
         frame.bind("p_data_fp32")
-        if each.weight_bytes < 4:  # noqa: PLR2004 - fp32
+        if each.weight_bytes < 4:
             frame.bind("p_data_fp32", [script.alloc(size, TEMPORARY, COPY)])
-        self._rms(script, frame, each, first)
+        self._rms(script, first)
         squares = script.alloc(size, TEMPORARY, UPDATE)
         update = script.alloc(size, TEMPORARY, UPDATE)
         script.free([squares])
@@ -73,7 +73,7 @@ class HubAdafactor(ScriptedStepper):
         for count in parts:
             script.alloc(4 * count, STATE, ROWS)
 
-    def _rms(self, script: Script, frame: Frame, each: UnitParameter, first: bool) -> None:
+    def _rms(self, script: Script, first: bool) -> None:
         """state["RMS"] is a tensor on the device, made anew at each step."""
         norm = script.alloc(SCALAR, TEMPORARY, SMALL)
         if first:

@@ -1,22 +1,20 @@
 """Muon of torch.optim: matrices inside the blocks; everything else is stepped by AdamW, as its page says.
 
-Source: torch/optim/_muon.py of PyTorch 2.13 (`_single_tensor_muon`, `_zeropower_via_newtonschulz`; there is no foreach).
+Source: torch/optim/_muon.py of PyTorch 2.13 (`_single_tensor_muon`, `_zeropower_via_newtonschulz`); there is no foreach.
 See docs/terms/optimizer-muon.md.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from oomph.predict.optimizers.adam import Adam, ForeachAdam
+from oomph.predict.optimizers.names import is_embedding, is_head
 from oomph.predict.optimizers.script import SCALAR, STATE, TEMPORARY, Frame, Script, ScriptedStepper
 from oomph.predict.sharding.base import UnitParameter
 
 MOMENTUM = "momentum buffers"
 ITERATION = "Newton-Schulz iteration of one matrix"
-#: Names of embeddings and output layers in the models that are planned; they are matrices that Muon is not for.
-_NOT_HIDDEN = re.compile(r"embed|wte|wpe|lm_head|embd|output\.weight$|classifier|score\.")
 _ITERATIONS = 5
 
 
@@ -35,16 +33,16 @@ class Muon(ScriptedStepper):
         frame = Frame(script)
         for each in matrices:
             frame.bind("update", [script.alloc(each.numel * each.grad_bytes, TEMPORARY, ITERATION)])
-            frame.bind("update", [self._newton_schulz(script, frame, each)])
+            frame.bind("update", [self._newton_schulz(script, each)])
         frame.close()
         if others:
             self.rest.write(script, others, first)
 
-    def _newton_schulz(self, script: Script, outer: Frame, each: UnitParameter) -> int:
+    def _newton_schulz(self, script: Script, each: UnitParameter) -> int:
         """Five iterations in bf16; `gram` are the square matrices of the smaller side. Gives the block that stays."""
         inner = Frame(script)
         matrix, gram = 2 * each.numel, 2 * min(each.shape) ** 2
-        if each.grad_bytes > 2:  # noqa: PLR2004 - bf16: a copy, else the update itself, which is scaled in place
+        if each.grad_bytes > 2:
             inner.bind("ortho_grad", [script.alloc(matrix, TEMPORARY, ITERATION)])
         script.free([script.alloc(SCALAR, TEMPORARY, ITERATION) for _ in range(2)])
         last = -1
@@ -60,4 +58,4 @@ class Muon(ScriptedStepper):
 
 def hidden_matrix(parameter: UnitParameter) -> bool:
     """Whether Muon steps it: two dimensions, and neither an embedding nor an output layer."""
-    return len(parameter.shape) == 2 and _NOT_HIDDEN.search(parameter.name) is None  # noqa: PLR2004 - a matrix
+    return len(parameter.shape) == 2 and not (is_embedding(parameter.name) or is_head(parameter.name))
