@@ -14,9 +14,12 @@ METRICS = ("max_allocated", "end_allocated", "max_active", "max_reserved", "nvml
 OUTCOMES = ("oom", "fits")
 #: What the schema has. Other keys are not handed on; each row says which it had.
 _KEYS = frozenset(
-    "id source trust model gpu num_gpus parallel method lora quantization precision optimizer checkpointing "
-    "activation_offload attention loss compile micro_batch seq_len image_size grad_accum metric value_bytes outcome "
-    "uncertainty framework inferred".split()
+    (
+        *("id", "source", "trust", "model", "gpu", "num_gpus", "parallel", "method", "lora", "quantization"),
+        *("precision", "optimizer", "checkpointing", "activation_offload", "attention", "loss", "compile"),
+        *("micro_batch", "seq_len", "image_size", "grad_accum", "metric", "value_bytes", "outcome"),
+        *("uncertainty", "framework", "inferred"),
+    )
 )
 
 
