@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from oomph.errors import UsageError
@@ -9,9 +11,11 @@ from oomph.job.model import Framework, Job, Optimizer, Parallel, Precision
 from oomph.phases import Phase
 from oomph.predict.optimizers import stepper_for
 from oomph.predict.optimizers.clip import clip_grad_norm
+from oomph.predict.optimizers.terms import PAGES
 from oomph.predict.peak_sink import PeakSink
 from tests.predict.optimizers.stepping import of, parameters, real, said
 
+DOCS = Path(__file__).parents[3] / "docs" / "terms"
 SQUARE = parameters(of("bfloat16", ((1024, 1024),)))
 N = 1024 * 1024
 
@@ -90,3 +94,14 @@ def test_clipping_is_that_of_torch():
     clip_grad_norm(sink, parameters(tensors))
     assert sink.peaks()[Phase.BACKWARD].bytes == pytest.approx(real(made, tensors).second_peak, abs=2 * 512)
     assert sink.current_bytes == 0
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd", "adafactor", "lion", "muon"])
+def test_every_block_has_a_page(name):
+    """What a step allocates is explained by a page of docs/terms that is there."""
+    stepper = stepper_for(job(name=name, momentum=0.9))
+    sink = PeakSink()
+    sink.phase(Phase.OPTIMIZER)
+    stepper.step(sink, parameters(of("bfloat16")), first=True)
+    pages = {PAGES[label] for _, label in sink.peaks()[Phase.OPTIMIZER].parts}
+    assert all((DOCS / f"{page}.md").is_file() for page in pages)

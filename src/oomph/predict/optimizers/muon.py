@@ -1,6 +1,6 @@
 """Muon of torch.optim: matrices inside the blocks; everything else is stepped by AdamW, as its page says.
 
-Source: torch/optim/_muon.py of PyTorch 2.13 (`_single_tensor_muon`, `_zeropower_via_newtonschulz`); there is no foreach.
+Source: torch/optim/_muon.py of PyTorch 2.13 (`_single_tensor_muon`, `_zeropower_via_newtonschulz`). No foreach.
 See docs/terms/optimizer-muon.md.
 """
 

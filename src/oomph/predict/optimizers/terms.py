@@ -25,7 +25,6 @@ PAGES = {
         (adafactor.ROWS, adafactor.VARIANCE, adafactor.COPY, adafactor.UPDATE, adafactor.SMALL),
         "optimizer-adafactor",
     ),
-    ),
     **dict.fromkeys((master.MASTERS, master.GRADS), "optimizer-master"),
     **dict.fromkeys((clip.NORMS, clip.SCALER), "optimizer-clip"),
     muon.ITERATION: "optimizer-muon",
