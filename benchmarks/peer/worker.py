@@ -24,20 +24,20 @@ def main(adapter: str, points: Path, out: Path) -> None:
     """Writes the answers of `adapter` (the name of a module beside this one) to `out`."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    asked = importlib.import_module(f"benchmarks.peer.{adapter}")
+    out.write_text(json.dumps(answers(importlib.import_module(f"benchmarks.peer.{adapter}"), points)))
+
+
+def answers(asked: Any, points: Path) -> dict[str, Any]:
+    """What the program behind the adapter `asked` says about every row of a file."""
     began = time.perf_counter()
     lines = [line for line in points.read_text(encoding="utf-8").splitlines() if line.strip()]
-    answers = [_ask(asked, line, points.parent / "configs") for line in lines]
-    out.write_text(
-        json.dumps(
-            {
-                "name": asked.NAME,
-                "version": importlib.metadata.version(asked.PACKAGE),
-                "seconds": time.perf_counter() - began,
-                "answers": answers,
-            }
-        )
-    )
+    said = [_ask(asked, line, points.parent / "configs") for line in lines]
+    return {
+        "name": asked.NAME,
+        "version": importlib.metadata.version(asked.PACKAGE),
+        "seconds": time.perf_counter() - began,
+        "answers": said,
+    }
 
 
 def _ask(asked: Any, line: str, configs: Path) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def test_every_adapter_says_what_it_installs_and_what_it_is():
         assert module.__doc__
 
 
-def test_a_program_that_fails_at_a_row_has_no_answer_for_it(tmp_path, configs, capsys, monkeypatch):
+def test_a_program_that_fails_at_a_row_has_no_answer_for_it(tmp_path, configs, capsys):
     def answer(row):
         sys.stdout.write("noise")
         if row.id == "a":
@@ -75,13 +75,9 @@ def test_a_program_that_fails_at_a_row_has_no_answer_for_it(tmp_path, configs, c
         raise ZeroDivisionError("oops")
 
     fake = SimpleNamespace(NAME="fake", PACKAGE="pytest", answer=answer)
-    monkeypatch.setattr("benchmarks.peer.worker.importlib.import_module", lambda name: fake)
-    # The worker's process is its own: it silences what programs log and warn.
-    monkeypatch.setattr("benchmarks.peer.worker.logging.disable", lambda level: None)
     points = tmp_path / "points.jsonl"
     points.write_text("\n".join(json.dumps({**raw(), "id": each}) for each in "abc"))
-    worker.main("fake", points, tmp_path / "out.json")
-    said = json.loads((tmp_path / "out.json").read_text())
+    said = worker.answers(fake, points)
     assert said["name"] == "fake"
     assert [each["predicted"] for each in said["answers"]] == [1000, None, None]
     assert said["answers"][0]["stand_ins"] == ["no dropout"]
