@@ -58,6 +58,12 @@ class Sharding(Protocol):
     setup; then for each micro-batch: forward_begin, (forward_before, forward_after) per unit in order, forward_end,
     backward_begin, (backward_before, backward_after) per unit in reverse, backward_end; then optimizer_parameters;
     zero_grad at the end of the step (set_to_none).
+
+    The root's hooks lie around all others: its parameters are gathered in forward_begin, and what its pre-backward hook
+    does is done in backward_begin (so call that where the gradient of the root's output is there: before the backward of
+    a loss that the root computed itself, as in transformers, after the backward of a loss that is computed outside).
+    forward_before(0), forward_after(0) and backward_before(0) do nothing and need not be called; backward_after(0, ...)
+    comes last. A forward without backward (evaluation) is forward_begin to forward_end alone.
     """
 
     def setup(self) -> None:
@@ -89,8 +95,14 @@ class Sharding(Protocol):
         to the old one at once and freed."""
         ...
 
+    def keeps_inputs(self, unit: int) -> bool:
+        """Whether, under reentrant checkpointing, the recomputed input of the unit and its gradient stay until
+        backward_end, because a hook on them refers to them."""
+        ...
+
     def optimizer_parameters(self) -> Sequence[UnitParameter]:
-        """What the optimizer of this rank steps: local shards, each with its own numel."""
+        """What the optimizer of this rank steps on the GPU: local shards, each with its own numel; none where the
+        step runs on the host."""
         ...
 
     def zero_grad(self) -> None:
