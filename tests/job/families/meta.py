@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import cache
+from math import prod
 from typing import Any
 
+from oomph.job.families import Architecture
 from oomph.job.model import Dimension, Model
 
 
@@ -43,7 +45,8 @@ def default_config(family: str) -> dict[str, Any]:
 def real_parameters(
     family: str, config: Mapping[str, Any], auto: str = "AutoModelForCausalLM"
 ) -> dict[str, Any]:
-    """Every parameter of the real class: name -> (shape, name of the parameter that it is tied to or ""), in order."""
+    """Every parameter of the real class: name -> (shape, name of the parameter that it is tied to or "", kind), in
+    the order of registration."""
     import torch
 
     with warnings.catch_warnings():
@@ -51,9 +54,38 @@ def real_parameters(
         own = _transformers().AutoConfig.for_model(family, **{"pad_token_id": None, **config})
         with torch.device("meta"):
             model = getattr(_transformers(), auto).from_config(own)
+    return listed(model)
+
+
+def listed(model: Any) -> dict[str, Any]:
+    """As `real_parameters`, of a model at hand."""
     first: dict[int, str] = {}
     named: dict[str, Any] = {}
+    modules = dict(model.named_modules())
     for name, tensor in model.named_parameters(remove_duplicate=False):
-        named[name] = tuple(tensor.shape), first.get(id(tensor), "")
+        owner, _, own_name = name.rpartition(".")
+        named[name] = (
+            tuple(tensor.shape),
+            first.get(id(tensor), ""),
+            _kind(type(modules[owner]).__name__, own_name),
+        )
         first.setdefault(id(tensor), name)
     return named
+
+
+def _kind(module: str, parameter: str) -> str:
+    """What a parameter of a module of this class is, by torch's and transformers' names of classes."""
+    if "Norm" in module:
+        return "norm"
+    if "Embedding" in module and parameter == "weight":
+        return "embedding"
+    if module.endswith(("Linear", "Conv1D")) or (module.startswith("Conv") and parameter == "bias"):
+        return "bias" if parameter == "bias" else "linear"
+    return "conv" if module.startswith("Conv") else "other"
+
+
+def same_parameters(found: Architecture, real: Mapping[str, Any]) -> None:
+    """Asserts that both have the same parameters: names, order, shapes, ties and kinds."""
+    ours = {name: (one.shape, one.tied, one.kind) for name, one in found.named()}
+    assert list(ours.items()) == list(real.items())
+    assert found.total == sum(prod(shape) for shape, tied, _ in real.values() if not tied)

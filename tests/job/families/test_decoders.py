@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oomph.job.families import architecture
-from tests.job.families.meta import model_of, real_parameters
+from tests.job.families.meta import model_of, real_parameters, same_parameters
 
 #: Dimensions that no two tensors can share by chance.
 SMALL = {
@@ -63,6 +63,4 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("family", "config"), CASES)
 def test_every_parameter(family: str, config: dict[str, Any]) -> None:
-    ours = {name: (one.shape, one.tied) for name, one in architecture(model_of(family, **config)).named()}
-    theirs = real_parameters(family, config)
-    assert list(ours.items()) == list(theirs.items())
+    same_parameters(architecture(model_of(family, **config)), real_parameters(family, config))

@@ -6,20 +6,23 @@ configuration class puts for keys that a config.json leaves out), `dimensions` a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.job.families.architecture import Architecture, Kind, Parameter
+from oomph.job.families.architecture import Architecture, Experts, Kind, Parameter
 from oomph.job.families.build import Reader
 from oomph.job.model import Model
 
-__all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dimensions"]
+__all__ = ["FAMILIES", "Architecture", "Experts", "Kind", "Parameter", "architecture", "dimensions"]
 
 #: The file of each family (config.json's model_type); imported when one is asked for.
 FAMILIES = {
     "bloom": "alibi",
+    "deepseek_v2": "mla",
+    "deepseek_v3": "mla",
     "falcon": "alibi",
     "gemma": "gemma",
     "gemma2": "gemma",
@@ -27,18 +30,23 @@ FAMILIES = {
     "gpt2": "gpt",
     "gpt_bigcode": "gpt",
     "gpt_neox": "gpt",
+    "gpt_oss": "moe",
     "gptj": "gpt",
     "granite": "llama",
     "llama": "llama",
     "mistral": "llama",
+    "mixtral": "moe",
     "olmo": "llama",
     "olmo2": "llama",
     "olmo3": "llama",
+    "olmoe": "moe",
     "opt": "opt",
     "phi": "phi",
     "phi3": "phi",
     "qwen2": "llama",
+    "qwen2_moe": "moe",
     "qwen3": "llama",
+    "qwen3_moe": "moe",
     "smollm3": "llama",
     "stablelm": "phi",
     "starcoder2": "phi",
@@ -56,9 +64,12 @@ def dimensions(model: Model) -> dict[str, int]:
 
 
 @lru_cache(maxsize=256)
-def architecture(model: Model) -> Architecture:
-    """Every parameter of a model as transformers' class registers it. Raises UsageError as `dimensions` does."""
+def architecture(model: Model, experts: Experts = "fused") -> Architecture:
+    """Every parameter of a model as transformers' class registers it; `experts` as its version keeps them. Raises
+    UsageError as `dimensions` does."""
     read, dims, module = _read(model)
+    if experts != read.experts:
+        read = replace(read, experts=experts)
     parts = module.build(read, dims)
     return Architecture(
         model.family,
