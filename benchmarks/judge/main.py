@@ -41,18 +41,25 @@ def answers(
     return [answer(row, configs, importer, planner, replay=replay) for row in rows]
 
 
-def main(description: str, arguments: Sequence[str] | None = None) -> int:
+def main(
+    description: str,
+    arguments: Sequence[str] | None = None,
+    importer: Importer | None = None,
+    planner: Planner | None = None,
+) -> int:
     """Judges and prints. Returns 2 for a file that cannot be read, 1 when oomph itself failed at a row, else 0."""
-    from oomph.predict.plan import plan
 
-    from oomph.job.importers.points import from_point
+    if importer is None or planner is None:
+        from oomph.job.importers.points import from_point
+        from oomph.predict.plan import plan
 
+        importer, planner = from_point, plan
     asked = options(description).parse_args(arguments)
     try:
         points, verdicts = (
             []
             if path is None
-            else answers(path, from_point, plan, replay=not asked.no_replay, only=asked.only)
+            else answers(path, importer, planner, replay=not asked.no_replay, only=asked.only)
             for path in (asked.points, asked.verdicts)
         )
     except OomphError as error:
