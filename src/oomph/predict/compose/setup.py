@@ -1,0 +1,250 @@
+"""From a job to what is played: which program and variant, its dimensions, and what each parameter is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from oomph.errors import UsageError
+from oomph.hardware.gpus import Gpu
+from oomph.job.families import Architecture, architecture, dimensions
+from oomph.job.families.architecture import Parameter
+from oomph.job.model import ITEM_BYTES, Job
+from oomph.predict.engine.play import Weight
+from oomph.predict.frameworks.code import Code
+from oomph.predict.programs.load import Program, ProgramFile, Variant, load
+
+#: Elements below which bitsandbytes and PEFT leave nothing: quantised are the weights of linear layers only.
+_HALF = ("bf16", "fp16")
+
+
+@cache
+def _joined(variant: _ById) -> Program:
+    return variant.variant.program()
+
+
+@dataclass(frozen=True)
+class _ById:
+    """A variant that compares by identity."""
+
+    variant: Variant
+
+    def __hash__(self) -> int:
+        return id(self.variant)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.variant is self.variant
+
+
+def joined(variant: Variant) -> Program:
+    """A variant's program, put together once."""
+    return _joined(_ById(variant))
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A job with one framework's code. All fields are values, so that pieces can be kept by it."""
+
+    job: Job
+    code: Code
+    gpu: Gpu | None
+    torch: tuple[int, int]
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """The model's parameters."""
+        return architecture(self.job.model)
+
+    @cached_property
+    def dims(self) -> dict[str, int]:
+        """Dimensions of the model and the batch on this rank. Tensor parallelism divides heads and the feed-forward
+        network, context parallelism the sequence."""
+        job = self.job
+        dims = dict(dimensions(job.model))
+        dims["b"] = job.batch.micro
+        dims["s"] = (job.batch.sequence or 1) // job.parallel.context
+        tensor = job.parallel.tensor
+        for name in ("heads", "kv_heads", "intermediate"):
+            if name in dims and tensor > 1:
+                dims[name] = max(1, dims[name] // tensor)
+        if dims.get("kv_heads"):
+            dims["groups"] = dims["heads"] // dims["kv_heads"]
+        if job.method.lora is not None:
+            dims["rank"] = job.method.lora.rank
+        return dims
+
+    @cached_property
+    def layers(self) -> int:
+        """Blocks of the first stack."""
+        return self.architecture.depth()
+
+    @cached_property
+    def file(self) -> ProgramFile:
+        """The recorded programs of the family. Raises UsageError where the code has none for the family."""
+        stem = self.code.program(self.job.model.family)
+        if stem is None:
+            raise UsageError(
+                f"unsupported: {self.code.label} has no program for the family {self.job.model.family}; "
+                "`oomph trace` runs the training script itself."
+            )
+        found = load(stem)
+        if found is None:
+            raise UsageError(
+                f"unsupported: {self.job.model.family} under {self.code.label} has not been recorded; "
+                "`oomph trace` runs the training script itself."
+            )
+        return found
+
+    @property
+    def sharded_in_compute(self) -> bool:
+        """FSDP and ZeRO hand the model parameters of the compute dtype."""
+        return self.job.parallel.strategy.startswith(("fsdp", "zero"))
+
+    @cached_property
+    def precision(self) -> str:
+        """The name of the variant's precision."""
+        precision = self.job.precision
+        low = precision.compute in (*_HALF, "fp8")
+        weights_low = precision.weights in _HALF or (self.sharded_in_compute and low)
+        if precision.autocast and low:
+            return "bf16-autocast" if weights_low else "fp32-autocast"
+        return "bf16" if weights_low else "fp32"
+
+    @cached_property
+    def attention(self) -> str:
+        """The name of the variant's attention."""
+        name = self.job.attention
+        if name in ("flash_attention_2", "flash_attention_3"):
+            return "flash_attention_2" if self.precision != "fp32" else "sdpa"
+        return "eager" if name == "eager" else "sdpa"
+
+    @cached_property
+    def variant(self) -> Variant:
+        """The variant that fits best. Raises UsageError where none fits."""
+        dims = self.dims
+        heads, kv_heads = dims.get("heads", 1), dims.get("kv_heads", dims.get("heads", 1))
+        relation = "equal" if heads == kv_heads else "single" if kv_heads == 1 else "grouped"
+        one = dims["b"] == 1
+        found = [
+            each for each in self.file.variants if each.precision == self.precision and self._lora_fits(each)
+        ]
+        if not found:
+            raise UsageError(
+                f"unsupported: {self.file.framework}'s {self.file.family} in {self.precision} has not been recorded; "
+                "`oomph trace` runs the training script itself."
+            )
+
+        def score(each: Variant) -> tuple[int, ...]:
+            return (
+                int(each.attention == self.attention),
+                int(not each.heads or each.heads == relation),
+                int(each.one == one),
+                int(not each.dropout),
+            )
+
+        best = max(found, key=score)
+        if best.attention != self.attention:
+            raise UsageError(
+                f"unsupported: {self.attention} attention of {self.file.framework}'s {self.file.family} has not "
+                "been recorded; `oomph trace` runs the training script itself."
+            )
+        return best
+
+    @cached_property
+    def program(self) -> Program:
+        """The variant's program."""
+        return joined(self.variant)
+
+    def _lora_fits(self, variant: Variant) -> bool:
+        """Whether a variant's adapters are the job's: none where the engine adds them."""
+        lora = self.job.method.lora
+        recorded = variant.more.get("lora")
+        if lora is None or self.code.lora == "peft":
+            return recorded is None
+        return recorded is not None and set(recorded.get("targets", ())) == set(lora.targets)
+
+    def adapts(self, parameter: Parameter) -> bool:
+        """Whether a linear layer has adapters."""
+        lora = self.job.method.lora
+        if lora is None or parameter.kind != "linear":
+            return False
+        if "all-linear" in lora.targets:
+            return parameter.layers is not None
+        return parameter.module in lora.targets
+
+    @cached_property
+    def _adapted(self) -> frozenset[str]:
+        return frozenset(
+            each.relative.removesuffix(".weight")
+            for each in self.architecture.parameters
+            if self.adapts(each)
+        )
+
+    def adapts_module(self, module: str) -> bool:
+        """The same, by a module's name as a section names it."""
+        return module in self._adapted
+
+    @cached_property
+    def _quantized(self) -> frozenset[str]:
+        quantization = self.job.method.quantization
+        if quantization is None:
+            return frozenset()
+        head = self.architecture.head
+        with_head = quantization.head or self.code.quantizes_head
+        return frozenset(
+            each.relative
+            for each in self.architecture.parameters
+            if each.kind == "linear"
+            and (each.layers is not None or (with_head and each.name.removesuffix(".weight") == head))
+        )
+
+    def quantizes_module(self, module: str) -> bool:
+        """Whether a linear layer's weight is stored quantised."""
+        return f"{module}.weight" in self._quantized
+
+    def trains(self, name: str) -> bool:
+        """Whether a parameter of the model itself trains."""
+        method = self.job.method
+        if method.lora is not None:
+            return any(part in name for part in method.lora.modules_to_save) or ".lora_" in name
+        return not any(name.startswith(prefix) for prefix in method.frozen)
+
+    def weight(self, name: str) -> Weight:
+        """What a parameter is, by its name in a section."""
+        quantized = name in self._quantized
+        adapter = "lora_" in name
+        return Weight(
+            trainable=adapter or (not quantized and self.trains(name)),
+            quantized=quantized,
+            dequantized=2 if self.code.dequantizes_twice else 1,
+            adapter=adapter,
+        )
+
+    def stored_bytes(self, parameter: Parameter) -> int:
+        """Bytes of a parameter as it is resident before sharding."""
+        method = self.job.method
+        quantization = method.quantization
+        if quantization is not None and parameter.relative in self._quantized:
+            return quantized_bytes(
+                parameter.numel, quantization.kind, quantization.double, quantization.block
+            )
+        item = ITEM_BYTES[self.job.precision.weights]
+        if quantization is not None and quantization.prepared and self.job.precision.weights in _HALF:
+            item = 4.0
+        return int(parameter.numel * item)
+
+
+def quantized_bytes(numel: int, kind: str, double: bool, block: int) -> int:
+    """Bytes of a quantised weight with what is needed to read it.
+
+    nf4, fp4: half a byte and one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them and
+    an fp32 offset (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: a byte, and an fp32 per
+    row is left out here (a thousandth). gptq4: int4 in groups of 128 with fp16 scales, 4-bit zeros and a group index
+    (0.5195 bytes per weight for square matrices: AutoGPTQ's qlinear).
+    """
+    if kind == "int8":
+        return numel
+    if kind == "gptq4":
+        return numel // 2 + numel // 128 * 2 + numel // 256
+    blocks = -(-numel // block)
+    return numel // 2 + (blocks + 4 * -(-blocks // 256) + 4 if double else 4 * blocks)

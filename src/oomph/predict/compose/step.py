@@ -1,0 +1,350 @@
+"""Two steps of training on one rank: load, forward, backward, optimizer, in the order in which PyTorch runs them.
+
+The second step differs from the first: optimizer states are there from its start. What the caller's code holds on to,
+and when gradients go, is the framework's (`predict/frameworks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from oomph.memory.categories import Category
+from oomph.phases import Phase
+from oomph.predict.compose import pieces
+from oomph.predict.compose.pieces import Mode
+from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.units import Units
+from oomph.predict.engine.piece import Piece
+from oomph.predict.optimizers.base import Stepper
+from oomph.predict.sharding.base import Grad, Sharding, UnitParameter
+from oomph.predict.sink import Sink
+
+#: 2 * 4096 KiB + 8 * 16 KiB, and 32 MiB on Hopper (aten/src/ATen/cuda/CublasHandlePool.cpp).
+WORKSPACE_BYTES = 2 * 4096 * 1024 + 8 * 16 * 1024
+HOPPER_WORKSPACE_BYTES = 32 * 1024 * 1024
+
+
+@dataclass
+class Layer:
+    """A layer between its forward and its backward: what comes in, and the handles of its blocks (none where it was
+    checkpointed)."""
+
+    inlet: int
+    piece: Piece | None
+    handles: Sequence[int] = ()
+    checkpointed: bool = False
+
+
+@dataclass
+class Step:
+    """Composes the steps on a sink."""
+
+    setup: Setup
+    sink: Sink
+    sharding: Sharding
+    stepper: Stepper
+    units: Units
+    end_bytes: int = 0
+    _workspaces: set[str] = field(default_factory=set)
+    _kept: list[int] = field(default_factory=list)
+    _parameters: tuple[UnitParameter, ...] = ()
+    _by_name: dict[str, UnitParameter] = field(default_factory=dict)
+    _first: bool = True
+
+    def load(self) -> None:
+        """The model on the device, wrapped; the optimizer is made."""
+        self.sink.phase(Phase.LOAD, "the loaded model")
+        for unit in self.units.units:
+            for each in unit.parameters:
+                self._by_name[each.name] = each
+        self.sharding.setup()
+        self._parameters = tuple(self.sharding.optimizer_parameters())
+        self.stepper.setup(self.sink, self._parameters)
+
+    def train(self, steps: int = 2) -> None:
+        """Forward, backward and the optimizer's step, so many times; two micro-batches where gradients accumulate."""
+        micro = min(2, self.setup.job.batch.accumulation)
+        code = self.setup.code
+        for step in range(steps):
+            for number in range(micro):
+                begins = number == 0 and step > 0
+                if begins and code.zero_grad == "before_forward":
+                    self.sharding.zero_grad()
+                forward = Forward(self)
+                forward.run()
+                if begins and code.zero_grad == "before_backward":
+                    self.sharding.zero_grad()
+                self._let_go()
+                self._kept = forward.kept
+                Backward(self, forward).run()
+                if not code.logits_through_step:
+                    self._let_go()
+            self.sink.phase(Phase.OPTIMIZER, "the optimizer's step")
+            if not self.stepper.in_backward and not self.stepper.on_host:
+                self.stepper.step(self.sink, self._parameters, self._first)
+            self._first = False
+            if code.zero_grad == "after_step":
+                self.sharding.zero_grad()
+            self.end_bytes = getattr(self.sink, "current_bytes", 0)
+
+    def _let_go(self) -> None:
+        """The caller's names are bound to something else, or gone."""
+        for handle in self._kept:
+            self.sink.free(handle)
+        self._kept = []
+
+    def workspace(self, thread: str) -> None:
+        """cuBLAS's workspace: one for each thread that multiplies, taken at its first product and kept."""
+        if thread in self._workspaces:
+            return
+        self._workspaces.add(thread)
+        gpu = self.setup.gpu
+        hopper = gpu is not None and tuple(gpu.capability) == (9, 0)
+        size = HOPPER_WORKSPACE_BYTES if hopper else WORKSPACE_BYTES
+        self.sink.alloc(size, Category.WORKSPACE, f"cuBLAS workspace ({thread})")
+
+    def grads(self, unit: int, piece: Piece, handles: Sequence[int]) -> list[Grad]:
+        """A piece's gradients with their parameters; those of an optimizer that steps in backward are used up."""
+        found = [
+            Grad(handles[each.number], self._named(each.parameter), each.bytes)
+            for each in piece.grads
+            if each.number >= 0 and handles[each.number] >= 0
+        ]
+        if not self.stepper.in_backward:
+            return found
+        for each in found:
+            self.stepper.step(self.sink, (each.parameter,), self._first)
+            self.sink.free(each.handle)
+        return []
+
+    def _named(self, name: str) -> UnitParameter:
+        return self._by_name[name]
+
+
+class Forward:
+    """One forward: the layers that it leaves are what backward needs."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.setup = step.setup
+        self.sink = step.sink
+        self.layers: list[Layer] = []
+        self.casts: list[int] = []
+        self.left: list[int] = []
+        self.inputs = -1
+        self.kept: list[int] = []
+        self.front_handles: Sequence[int] = ()
+        self.head_handles: Sequence[int] = ()
+
+    def run(self) -> None:
+        """Embedding, layers, output layer, loss."""
+        step, sink = self.step, self.sink
+        sink.phase(Phase.FORWARD, "embedding")
+        accumulates = step.sharding.holds_gradients() or step.stepper.in_backward
+        self.trains_front = any(each.trainable for each in self._front_parameters())
+        self.front = pieces.front(self.setup, Mode(accumulates=accumulates))
+        self.inputs = sink.alloc(self.front.inputs, Category.ACTIVATIONS, "batch")
+        step.sharding.forward_begin()
+        step.workspace("forward")
+        if step.units.front:
+            step.sharding.forward_before(step.units.front)
+        nothing = sink.alloc(0, Category.UNKNOWN, "nothing")
+        self.front_handles = sink.play(self.front.piece.forward, [nothing])
+        if step.units.front:
+            step.sharding.forward_after(step.units.front)
+        self.left = [self.front_handles[each] for each in self.front.left if self.front_handles[each] >= 0]
+        self._casts(self.front.piece, self.front_handles)
+        hidden = self.front_handles[self.front.piece.out]
+        self.first_hidden = hidden
+        for number in range(self.setup.layers):
+            hidden = self._layer(number, hidden, accumulates)
+        self._stack_returned()
+        self._head(hidden, accumulates)
+        step.sharding.forward_end()
+        for handle in self.casts:
+            sink.free(handle)
+        self.casts = []
+
+    def _front_parameters(self) -> Sequence[UnitParameter]:
+        units = self.step.units
+        return [
+            each for each in units.units[units.front].parameters if each.trainable and "embed" in each.name
+        ] or [each for each in units.units[units.front].parameters if each.trainable]
+
+    def checkpointed(self, number: int) -> bool:
+        """Whether a layer's activations are recomputed."""
+        checkpointing = self.setup.job.checkpointing
+        if checkpointing.mode == "full":
+            return True
+        return checkpointing.mode == "every_n" and number % max(1, checkpointing.every) == 0
+
+    def requires(self, number: int) -> bool:
+        """Whether the hidden state into a layer wants a gradient: the embedding trains, or PEFT made its output want
+        one (enable_input_require_grads, under checkpointing), or an earlier layer has something that trains."""
+        if number > 0 or self.front.piece.backward is not None:
+            return True
+        return self.setup.job.checkpointing.mode != "none" and self.setup.job.method.lora is not None
+
+    def mode(self, number: int, accumulates: bool) -> Mode:
+        """How a layer's graph is built."""
+        held = self.step.sharding.keeps_inputs
+        units = self.step.units
+        later = (
+            number + 1 < self.setup.layers and self.reentrant(number + 1) and held(units.blocks[number + 1])
+        )
+        checkpointed = self.checkpointed(number)
+        return Mode(
+            grad=True,
+            requires=self.requires(number),
+            pinned=checkpointed or (number == 0 and self.front.held),
+            reentrant=self.reentrant(number),
+            accumulates=accumulates,
+            hold_grad=later,
+            early_stop=checkpointed and not self.reentrant(number),
+        )
+
+    def reentrant(self, number: int) -> bool:
+        """Whether the layer is checkpointed the reentrant way."""
+        asked = self.setup.job.checkpointing.reentrant
+        return self.checkpointed(number) and (self.setup.code.reentrant if asked is None else asked)
+
+    def _layer(self, number: int, hidden: int, accumulates: bool) -> int:
+        step, sink = self.step, self.sink
+        unit = step.units.blocks[number]
+        sink.phase(Phase.FORWARD, f"block {number}")
+        step.sharding.forward_before(unit)
+        if self.checkpointed(number):
+            piece = pieces.block(self.setup, Mode(grad=False, pinned=True))
+            handles = sink.play(piece.forward, [hidden])
+            self._casts(piece, handles)
+            self.layers.append(Layer(hidden, None, checkpointed=True))
+        else:
+            piece = pieces.block(self.setup, self.mode(number, accumulates))
+            handles = sink.play(piece.forward, [hidden])
+            self._casts(piece, handles)
+            self.layers.append(Layer(hidden, piece, handles))
+        step.sharding.forward_after(unit)
+        return handles[piece.out]
+
+    def _head(self, hidden: int, accumulates: bool) -> None:
+        step, sink = self.step, self.sink
+        sink.phase(Phase.FORWARD, "output layer and loss")
+        if step.units.head:
+            step.sharding.forward_before(step.units.head)
+        self.head = pieces.head(self.setup, Mode(accumulates=accumulates))
+        self.head_handles = sink.play(self.head.forward, [hidden])
+        self._casts(self.head, self.head_handles)
+        self.kept = [self.head_handles[each] for each in self.head.kept if self.head_handles[each] >= 0]
+        if step.units.head:
+            step.sharding.forward_after(step.units.head)
+
+    def _casts(self, piece: Piece, handles: Sequence[int]) -> None:
+        self.casts += [handles[each] for each in piece.after_forward if handles[each] >= 0]
+
+    def _stack_returned(self) -> None:
+        """The stack of layers has returned: its caller's names are gone. What no layer saved is free (the embedding's
+        output where it had a name of its own)."""
+        first = self.layers[0]
+        if (
+            self.front.held
+            and not first.checkpointed
+            and first.piece is not None
+            and not first.piece.entry_saved
+        ):
+            self.sink.free(self.first_hidden)
+
+
+class Backward:
+    """The backward of a forward."""
+
+    def __init__(self, step: Step, forward: Forward) -> None:
+        self.step = step
+        self.forward = forward
+        self.sink = step.sink
+        self.root_grads: list[Grad] = []
+        self.late: list[int] = []
+
+    def run(self) -> None:
+        """Loss, layers in reverse, embedding."""
+        step, sink, forward = self.step, self.sink, self.forward
+        sink.phase(Phase.BACKWARD, "loss and output layer")
+        step.workspace("backward")
+        step.sharding.backward_begin()
+        hidden_grad = self._head()
+        for number in range(step.setup.layers - 1, -1, -1):
+            hidden_grad = self._layer(number, hidden_grad)
+        sink.phase(Phase.BACKWARD, "embedding")
+        self._front(hidden_grad)
+        step.sharding.backward_after(0, self.root_grads)
+        step.sharding.backward_end()
+        for handle in (*self.late, *forward.left):
+            sink.free(handle)
+        sink.free(forward.inputs)
+
+    def _head(self) -> int:
+        step, forward = self.step, self.forward
+        piece = forward.head
+        assert piece.backward is not None
+        start = self.sink.alloc(4, Category.TEMPORARIES, "gradient of the loss")
+        handles = self.sink.play(piece.backward, [*forward.head_handles, start])
+        unit = step.units.head
+        grads = step.grads(unit, piece, handles)
+        if unit:
+            step.sharding.backward_before(unit)
+            step.sharding.backward_after(unit, grads)
+        else:
+            self.root_grads += grads
+        return handles[piece.entry_grad] if piece.entry_grad >= 0 else -1
+
+    def _layer(self, number: int, grad: int) -> int:
+        step, sink, forward = self.step, self.sink, self.forward
+        layer = forward.layers[number]
+        unit = step.units.blocks[number]
+        sink.phase(Phase.BACKWARD, f"block {number}")
+        step.sharding.backward_before(unit)
+        piece, handles = layer.piece, layer.handles
+        accumulates = step.sharding.holds_gradients() or step.stepper.in_backward
+        if piece is None:
+            piece = pieces.block(step.setup, forward.mode(number, accumulates))
+            handles = sink.play(piece.forward, [layer.inlet])
+            for each in piece.after_forward:
+                sink.free(handles[each])
+        if piece.backward is None:
+            return grad
+        after = sink.play(piece.backward, [*handles, grad])
+        kept = layer.checkpointed and forward.reentrant(number) and step.sharding.keeps_inputs(unit)
+        found = after[piece.entry_grad] if piece.entry_grad >= 0 else -1
+        step.sharding.backward_after(unit, step.grads(unit, piece, after))
+        self._let_go(number, layer, kept, found)
+        return found
+
+    def _let_go(self, number: int, layer: Layer, kept: bool, found: int) -> None:
+        """The layer's input: a checkpoint's, or the embedding's output where something else held it."""
+        if layer.checkpointed:
+            if kept:
+                self.late.append(layer.inlet)
+                if found >= 0:
+                    self.late.append(found)
+            else:
+                self.sink.free(layer.inlet)
+        elif number == 0 and self.forward.front.held and layer.piece is not None and layer.piece.entry_saved:
+            self.sink.free(layer.inlet)
+
+    def _front(self, grad: int) -> None:
+        step, forward = self.step, self.forward
+        piece = forward.front.piece
+        if grad < 0:
+            return
+        if piece.backward is None:
+            # A leaf that was made to want a gradient: it and its gradient live as long as the graph, that is, the loss.
+            if grad not in self.late:
+                self.late.append(grad)
+            return
+        handles = self.sink.play(piece.backward, [*forward.front_handles, grad])
+        grads = step.grads(step.units.front, piece, handles)
+        if step.units.front:
+            step.sharding.backward_before(step.units.front)
+            step.sharding.backward_after(step.units.front, grads)
+        else:
+            self.root_grads += grads

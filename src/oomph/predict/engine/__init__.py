@@ -1,0 +1,1 @@
+"""Plays programs: what operators allocate in forward, what autograd saves, what backward allocates."""

@@ -1,0 +1,196 @@
+"""Autograd on sizes: what each operator saves, and the order in which backward allocates and frees.
+
+Sources: torch/csrc/autograd/engine.cpp (evaluate_function, call_function: inputs go, then saved tensors, then results
+are handed on; validate_outputs), input_buffer.cpp (can_accumulate_inplace), functions/accumulate_grad.h (a gradient
+that nobody else holds is taken as it is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oomph.memory.categories import Category
+from oomph.predict.engine.heap import Heap, Shape, Storage, Tensor, contiguous, is_dense, numel
+
+#: Gradients of a node's results, one per result; None where none came.
+Grads = list[Tensor | None]
+
+
+class Node:
+    """One operator in the graph. `edges` are its differentiable arguments (None where no gradient is wanted)."""
+
+    __slots__ = ("attributes", "back", "edges", "grads", "metas", "name", "results", "saved", "sequence")
+
+    def __init__(self, sequence: int, name: str, edges: list[Edge | None], results: list[Tensor]) -> None:
+        self.sequence = sequence
+        self.name = name
+        self.edges = edges
+        self.results = [(each.shape, each.dtype) for each in results]
+        self.saved: list[Storage] = []
+        self.grads: Grads = [None] * len(results)
+        self.back: Callable[[Heap, Node, Grads], Sequence[Tensor | None]] | None = None
+        self.metas: list[Tensor | None] = []
+        self.attributes: dict[str, object] = {}
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where a gradient goes: a node's result, or a leaf (`node` None)."""
+
+    node: Node | None
+    index: int
+    parameter: str
+    shape: Shape
+    dtype: str
+
+
+@dataclass(frozen=True)
+class LeafGrad:
+    """A gradient that reached a leaf."""
+
+    parameter: str
+    tensor: Tensor
+
+
+class Graph:
+    """The nodes of one forward, and their backward."""
+
+    def __init__(self, heap: Heap, *, accumulates: bool = False) -> None:
+        self.heap = heap
+        self.nodes: list[Node] = []
+        self.accumulates = accumulates
+        #: How many tensors were saved.
+        self.saves = 0
+        #: Gradients of parameters in the order in which they were made, and of other leaves.
+        self.leaves: list[LeafGrad] = []
+        self._held: dict[str, Tensor] = {}
+
+    def edge(self, tensor: Tensor | None) -> Edge | None:
+        """Where this argument's gradient goes; None for what wants none."""
+        if tensor is None or not tensor.requires:
+            return None
+        node = tensor.node
+        return Edge(
+            node if isinstance(node, Node) else None,
+            tensor.index,
+            tensor.parameter,
+            tensor.shape,
+            tensor.dtype,
+        )
+
+    def add(self, name: str, arguments: Sequence[Tensor | None], results: Sequence[Tensor]) -> Node:
+        """A node for an operator of which some argument wants a gradient; its results want one from here on."""
+        node = Node(len(self.nodes), name, [self.edge(each) for each in arguments], list(results))
+        for index, result in enumerate(results):
+            result.node, result.index, result.requires = node, index, True
+        self.nodes.append(node)
+        return node
+
+    def save(self, node: Node, *tensors: Tensor | None) -> None:
+        """The node keeps these until its backward is done."""
+        for tensor in tensors:
+            if tensor is not None:
+                self.saves += 1
+                tensor.storage.refs += 1
+                node.saved.append(tensor.storage)
+
+    def backward(self, root: Tensor, grad: Tensor, stop: Node | None = None) -> None:
+        """Runs backward from `root`, whose gradient is `grad` (one reference of it is taken over), down to `stop`, which
+        is left with its gradient."""
+        node = root.node
+        if not isinstance(node, Node):
+            self._leaf(Edge(None, 0, root.parameter, root.shape, root.dtype), grad)
+            return
+        node.grads[root.index] = grad
+        for each in reversed(self.nodes[: node.sequence + 1]):
+            if each is stop:
+                return
+            if any(got is not None for got in each.grads):
+                self._run(each)
+            else:
+                self.drop_saved(each)
+
+    def drop_saved(self, node: Node) -> None:
+        """What the node has kept is kept no longer."""
+        for storage in node.saved:
+            self.heap.release(storage)
+        node.saved = []
+
+    def _run(self, node: Node) -> None:
+        heap = self.heap
+        grads, node.grads = node.grads, [None] * len(node.grads)
+        back = node.back
+        assert back is not None
+        heap.where = node.name
+        category, heap.category = heap.category, Category.TEMPORARIES
+        results = list(back(heap, node, grads))
+        for number, (result, edge) in enumerate(zip(results, node.edges, strict=True)):
+            if result is None:
+                continue
+            if edge is None:
+                heap.release(result.storage)
+                results[number] = None
+                continue
+            results[number] = self._fitted(result, edge)
+        for grad in grads:
+            if grad is not None:
+                heap.release(grad.storage)
+        heap.category = category
+        self.drop_saved(node)
+        for result, edge in zip(results, node.edges, strict=True):
+            if result is not None and edge is not None:
+                self._send(edge, result)
+
+    def _fitted(self, grad: Tensor, edge: Edge) -> Tensor:
+        """A gradient of another shape is summed, one of another dtype is cast (validate_outputs)."""
+        heap = self.heap
+        if grad.shape != edge.shape:
+            if numel(grad.shape) == numel(edge.shape):
+                fitted = heap.view(grad, edge.shape, contiguous(edge.shape))
+            else:
+                fitted = heap.new(edge.shape, grad.dtype, "sum")
+            heap.release(grad.storage)
+            grad = fitted
+        if grad.dtype != edge.dtype:
+            fitted = heap.new(edge.shape, edge.dtype, "cast")
+            heap.release(grad.storage)
+            grad = fitted
+        return grad
+
+    def _send(self, edge: Edge, grad: Tensor) -> None:
+        if edge.node is None:
+            self._leaf(edge, grad)
+            return
+        there = edge.node.grads[edge.index]
+        edge.node.grads[edge.index] = grad if there is None else self._sum(there, grad)
+
+    def _sum(self, old: Tensor, new: Tensor) -> Tensor:
+        """In place where nobody else holds the older one, else a new tensor."""
+        heap = self.heap
+        if old.storage.refs == 1 and is_dense(old):
+            heap.release(new.storage)
+            return old
+        strides = old.strides if is_dense(old) else contiguous(old.shape)
+        total = heap.new(old.shape, old.dtype, "accumulate", strides)
+        heap.release(old.storage)
+        heap.release(new.storage)
+        return total
+
+    def _leaf(self, edge: Edge, grad: Tensor) -> None:
+        heap = self.heap
+        if self.accumulates and edge.parameter:
+            heap.release(grad.storage)
+            return
+        held = self._held.get(edge.parameter)
+        if held is not None:
+            heap.release(grad.storage)
+            return
+        if grad.storage.refs > 1 or not is_dense(grad):
+            taken = heap.new(grad.shape, grad.dtype, "gradient")
+            heap.release(grad.storage)
+            grad = taken
+        if edge.parameter and grad.storage.number >= 0:
+            heap.labels[grad.storage.number] = (Category.GRADIENTS, edge.parameter)
+        self._held[edge.parameter] = grad
+        self.leaves.append(LeafGrad(edge.parameter, grad))

@@ -1,0 +1,207 @@
+"""A section of a program as templates: its forward, and its backward if it has one.
+
+Blocks are numbered through both: number 0 is the hidden state that comes in, the last of the backward's handed blocks
+is the gradient of what went out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from oomph.memory.categories import Category
+from oomph.predict.engine.graph import Graph, Node
+from oomph.predict.engine.heap import ITEM, Heap, Tensor, numel
+from oomph.predict.engine.play import Scope, apply, run
+from oomph.predict.programs.load import Section
+from oomph.predict.sink import Template, rounded
+
+#: The name of the hidden state as a leaf.
+ENTRY = "<entry>"
+
+
+@dataclass(frozen=True)
+class PieceGrad:
+    """A parameter's gradient that backward leaves: the block's number, the parameter's name within the section, and
+    bytes."""
+
+    number: int
+    parameter: str
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """forward: number 0 is handed in. backward: handed all numbers of forward and the gradient of what went out
+    (`None` where nothing of it trains). out: the number of what goes on. entry_grad: the number (in backward) of the
+    gradient of what came in, -1 where it wants none. grads: in the order in which they come. casts: numbers of weights
+    that autocast cast and keeps until it ends, and that nothing else frees (`casts_saved`: something else does).
+    """
+
+    forward: Template
+    out: int
+    out_bytes: int
+    entry_dropped: bool
+    entry_saved: bool = False
+    backward: Template | None = None
+    entry_grad: int = -1
+    grads: tuple[PieceGrad, ...] = ()
+    casts: tuple[int, ...] = ()
+    after_forward: tuple[int, ...] = ()
+    kept: tuple[int, ...] = ()
+
+
+def template(heap: Heap, begin: int, end: int, first_own: int, sizes: int | None = None) -> Template:
+    """The events from `begin` to `end` of a heap's log."""
+    events = heap.events[begin:end]
+    count = len(heap.sizes) if sizes is None else sizes
+    level = peak = top = 0
+    for position, event in enumerate(events):
+        level += heap.sizes[event] if event >= 0 else -heap.sizes[~event]
+        if level > peak:
+            peak, top = level, position
+    return Template(
+        tuple(events), tuple(heap.sizes[:count]), tuple(heap.labels[:count]), first_own, peak, level, top
+    )
+
+
+def entry_bytes(scope: Scope, section: Section) -> int:
+    """Bytes of the hidden state that comes in."""
+    assert section.inlet is not None
+    return numel(scope.shape(section.inlet)) * ITEM[scope.program.tensors[section.inlet][3]]
+
+
+def build(
+    scope: Scope,
+    section: Section,
+    more: Section | None = None,
+    *,
+    requires: bool,
+    pinned: bool = False,
+    reentrant: bool = False,
+    hold_grad: bool = False,
+    root: int | None = None,
+    dropped: Sequence[int] = (),
+    to_fp32: Sequence[int] = (),
+    kept: Sequence[int] = (),
+) -> Piece:
+    """Plays forward (`more` after `section`) and, where the scope has a graph, backward. `requires`: the hidden state wants a gradient.
+    `pinned`: somebody else holds the hidden state, so it is not freed here. `reentrant`: what went out and its gradient
+    are held until backward is done. `hold_grad`: somebody else holds the gradient of what went out, and frees it.
+    `root`: where backward starts (default: what goes on). `dropped`: tensors that the caller holds until forward has
+    returned; `to_fp32`: which of them are cast when it does. `kept`: tensors that the caller holds for longer."""
+    heap, graph = scope.heap, scope.graph
+    entry, storage = _entry(scope, section, pinned)
+    first: Node | None = None
+    if graph is not None and requires and entry is not None:
+        first = graph.add("entry", [], [entry])
+    run(scope, section)
+    if more is not None:
+        _link(scope, section, more)
+        run(scope, more)
+    out_number = section.outlet if root is None else root
+    assert out_number is not None
+    heap.stopped = False
+    out = scope.tensor(out_number)
+    _return(scope, dropped, to_fp32)
+    entry_dropped = (
+        entry is not None and storage not in scope.pinned and entry.storage.refs < 1 + _saves(entry, graph)
+    )
+    count, events = len(heap.sizes), len(heap.events)
+    forward = template(heap, 0, events, 1)
+    casts = [each.storage.number for each in scope.cached.values()]
+    for each in scope.cached.values():
+        each.storage.refs -= 1
+    loose = tuple(
+        each.storage.number
+        for each in scope.cached.values()
+        if each.storage.refs <= 0 and each.storage.number >= 0
+    )
+    saved = entry is not None and _saves(entry, graph) > 0
+    piece = Piece(
+        forward,
+        out.storage.number,
+        out.bytes,
+        entry_dropped,
+        entry_saved=saved,
+        casts=tuple(casts),
+        after_forward=loose,
+        kept=tuple(scope.tensor(number).storage.number for number in kept),
+    )
+    if graph is None or not out.requires:
+        return piece
+    grad = Tensor(heap.hand_in(out.bytes, "gradient"), out.shape, out.strides, out.dtype)
+    if reentrant or hold_grad:
+        grad.storage.refs += 1
+    if not reentrant:
+        out.storage.refs -= 1
+    graph.backward(out, grad, stop=first)
+    if reentrant:
+        if not hold_grad:
+            heap.release(grad.storage)
+        if out.storage.number >= 0 and out.storage.refs > 0:
+            heap.release(out.storage)
+    return _finished(piece, heap, graph, first, count, events)
+
+
+def _link(scope: Scope, section: Section, more: Section) -> None:
+    """What goes out of one section comes into the next, under another number."""
+    assert section.outlet is not None
+    assert more.inlet is not None
+    tensor = scope.tensor(section.outlet)
+    scope.tensors[more.inlet] = tensor
+    scope.storages[scope.program.tensors[more.inlet][0]] = tensor.storage
+
+
+def _return(scope: Scope, dropped: Sequence[int], to_fp32: Sequence[int]) -> None:
+    """The model's forward returns, its caller takes the loss and lets go of the rest."""
+    casts = []
+    for number in to_fp32:
+        tensor = scope.tensor(number)
+        if tensor.dtype != "fp32":
+            casts.append(apply(scope, "aten._to_copy", [tensor], tensor.shape, "fp32"))
+    for number in dropped:
+        storage = scope.tensor(number).storage
+        if storage.number >= 0:
+            scope.heap.release(storage)
+    for each in casts:
+        scope.heap.release(each.storage)
+
+
+def _entry(scope: Scope, section: Section, pinned: bool) -> tuple[Tensor | None, int]:
+    if section.inlet is None:
+        scope.heap.hand_in(0, "nothing")
+        return None, -1
+    storage_number, _, _, dtype = scope.program.tensors[section.inlet]
+    storage = scope.heap.hand_in(entry_bytes(scope, section), "hidden state")
+    entry = Tensor(storage, scope.shape(section.inlet), scope.strides(section.inlet), dtype)
+    scope.tensors[section.inlet] = entry
+    scope.storages[storage_number] = storage
+    if pinned:
+        scope.pinned.add(storage_number)
+    return entry, storage_number
+
+
+def _saves(entry: Tensor, graph: Graph | None) -> int:
+    if graph is None:
+        return 0
+    return sum(each.saved.count(entry.storage) for each in graph.nodes)
+
+
+def _finished(piece: Piece, heap: Heap, graph: Graph, first: Node | None, count: int, events: int) -> Piece:
+    entry_grad = -1
+    if first is not None and first.grads and first.grads[0] is not None:
+        grad = first.grads[0]
+        entry_grad = grad.storage.number
+        if entry_grad >= 0:
+            heap.labels[entry_grad] = (Category.ACTIVATIONS, "gradient of the hidden state")
+    grads = tuple(
+        PieceGrad(each.tensor.storage.number, each.parameter, rounded(each.tensor.bytes))
+        for each in graph.leaves
+    )
+    return replace(
+        piece,
+        backward=template(heap, events, len(heap.events), count + 1),
+        entry_grad=entry_grad,
+        grads=grads,
+    )

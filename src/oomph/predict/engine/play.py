@@ -1,0 +1,379 @@
+"""Runs a section of a program on a heap, with or without autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from oomph.errors import UsageError
+from oomph.hardware.gpus import Gpu
+from oomph.memory.categories import Category
+from oomph.predict.engine.graph import Grads, Graph, Node
+from oomph.predict.engine.heap import Heap, Shape, Storage, Tensor, contiguous, numel
+from oomph.predict.engine.program import Values
+from oomph.predict.engine.rules import RULES
+from oomph.predict.engine.rules.base import Call
+from oomph.predict.programs.load import Program, Section
+
+#: Operators through which nothing trains: comparisons, factories, index arithmetic.
+_NO_GRADIENT = frozenset(
+    [
+        "arange",
+        "ones",
+        "zeros",
+        "full",
+        "empty",
+        "ones_like",
+        "zeros_like",
+        "full_like",
+        "empty_like",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_not",
+        "any",
+        "all",
+        "argmax",
+        "detach",
+        "cumsum",
+        "tril",
+        "triu",
+        "new_ones",
+        "new_zeros",
+        "new_full",
+        "scalar_tensor",
+        "topk",
+        "sort",
+        "floor_divide",
+        "remainder",
+        "isin",
+        "_local_scalar_dense",
+        "nonzero",
+        "fill_",
+        "zero_",
+        "copy_",
+        "bernoulli_",
+        "lift_fresh",
+        "scatter_",
+        "histc",
+        "floor",
+        "ceil",
+        "sign",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What a parameter is in this job. `stored`: dtype of what is resident, `trainable`, `quantized`: its values are
+    made for each product (`dequantized` buffers of the compute dtype at once)."""
+
+    trainable: bool = True
+    quantized: bool = False
+    dequantized: int = 1
+    adapter: bool = False
+
+
+class Weights(Protocol):
+    """Looks parameters up by name, as the section names them."""
+
+    def __call__(self, name: str) -> Weight: ...
+
+
+class Adapters(Protocol):
+    """Puts adapters beside the products that they adapt."""
+
+    def see(
+        self, scope: Scope, packet: str, weight: str | None, inputs: Sequence[Tensor | None], result: int
+    ) -> None:
+        """An operator has run; `weight` is the parameter that it multiplied by."""
+        ...
+
+
+@dataclass
+class Scope:
+    """What is visible to a section: tensors and storages of the variant by number. One scope per played copy of a
+    section; `outer` tensors belong to sections that ran before and are never freed here."""
+
+    program: Program
+    values: Values
+    heap: Heap
+    graph: Graph | None
+    weights: Weights
+    gpu: Gpu | None = None
+    torch: tuple[int, int] = (2, 13)
+    autocast: bool = False
+    adapters: Adapters | None = None
+    tensors: dict[int, Tensor] = field(default_factory=dict)
+    storages: dict[int, Storage] = field(default_factory=dict)
+    #: Weights that autocast has cast and keeps: parameter to tensor.
+    cached: dict[str, Tensor] = field(default_factory=dict)
+    #: Casts of frozen weights, which live as long as their product takes.
+    passing: dict[str, Storage] = field(default_factory=dict)
+    #: Storages whose drop by Python is left to somebody else.
+    pinned: set[int] = field(default_factory=set)
+    #: The item with the last tensor that is saved; and where a recomputation ends early (-1: it does not).
+    last_save: int = -1
+    stop: int = -1
+    #: What the section saved of sections that ran before.
+    shared_saved: set[int] = field(default_factory=set)
+
+    def tensor(self, number: int) -> Tensor:
+        """A tensor by number. One that no operator has made yet belongs to something outside: a parameter, an input, or
+        another section; it takes nothing here."""
+        found = self.tensors.get(number)
+        if found is None:
+            found = self._outer(number)
+        return found
+
+    def shape(self, number: int) -> Shape:
+        """The shape of a tensor of the variant."""
+        return tuple([self.values[text] for text in self.program.tensors[number][1]])
+
+    def strides(self, number: int) -> Shape:
+        """Its strides."""
+        strides = self.program.tensors[number][2]
+        return (
+            contiguous(self.shape(number))
+            if strides is None
+            else tuple([self.values[text] for text in strides])
+        )
+
+    def _outer(self, number: int) -> Tensor:
+        storage_number, _, _, dtype = self.program.tensors[number]
+        described = self.program.storages[storage_number]
+        storage = self.storages.get(storage_number)
+        if storage is None:
+            storage = self.storages[storage_number] = Storage(-1, f"outer:{storage_number}")
+        tensor = Tensor(storage, self.shape(number), self.strides(number), dtype)
+        if described[0] == "parameter":
+            tensor.parameter = described[2]
+            tensor.requires = self.graph is not None and self.weights(described[2]).trainable
+        self.tensors[number] = tensor
+        return tensor
+
+
+def run(scope: Scope, section: Section) -> None:
+    """Plays the items in order. Raises UsageError for an operator that has no rule and would need one."""
+    for number, item in enumerate(section.items):
+        if number == scope.stop:
+            scope.heap.stopped = True
+        if item[0] == "drop":
+            drop(scope, item[1])
+            continue
+        saves = 0 if scope.graph is None else scope.graph.saves
+        operate(scope, item[1], item[2], item[3])
+        if scope.graph is not None and scope.graph.saves > saves:
+            scope.last_save = number
+
+
+def apply(
+    scope: Scope,
+    packet: str,
+    inputs: Sequence[Tensor | None],
+    shape: Shape,
+    dtype: str,
+    *,
+    extra: Sequence[tuple[Shape, str]] = (),
+) -> Tensor:
+    """An operator that is in no program: a new dense result, its node, and `extra` results that only the node holds."""
+    heap = scope.heap
+    heap.where = packet
+    made = [heap.new(shape, dtype), *(heap.new(each, kind) for each, kind in extra)]
+    if scope.graph is not None and any(each is not None and each.requires for each in inputs):
+        _enter(scope, packet, list(inputs), (), made, scope.graph)
+    for each in made[1:]:
+        heap.release(each.storage)
+    return made[0]
+
+
+def look(scope: Scope, packet: str, source: Tensor, shape: Shape, strides: Shape) -> Tensor:
+    """A view; Python's reference to it is the caller's to release."""
+    made = scope.heap.view(source, shape, strides)
+    if scope.graph is not None and source.requires:
+        _enter(scope, packet, [source], (), [made], scope.graph)
+    made.parameter = source.parameter
+    return made
+
+
+def drop(scope: Scope, number: int) -> None:
+    """Python's last reference to a storage ended."""
+    if number in scope.pinned:
+        return
+    storage = scope.storages.get(number)
+    if storage is not None and storage.number >= 0:
+        scope.heap.release(storage)
+
+
+def base_name(name: str) -> str:
+    """`aten.mul.Tensor` without the overload."""
+    parts = name.split(".")
+    return ".".join(parts[:2]) if parts[0] == "aten" else name
+
+
+def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[Any]) -> None:
+    """One operator: what it allocates, then its node."""
+    heap = scope.heap
+    packet = base_name(name)
+    inputs = [None if number is None else scope.tensor(number) for number in _tensors(arguments)]
+    if (
+        packet == "aten._to_copy"
+        and inputs
+        and inputs[0] is not None
+        and _cast_weight(scope, inputs[0], results)
+    ):
+        return
+    weight = _weight_of(scope, packet, inputs)
+    heap.where = packet
+    held = _dequantized(scope, weight, inputs)
+    made = [_result(scope, number, inputs) for number in results if number is not None]
+    for storage in held:
+        heap.release(storage)
+    if scope.graph is not None and any(each is not None and each.requires for each in inputs):
+        _enter(scope, packet, inputs, arguments, made, scope.graph)
+        if held:
+            _dequantizes_again(scope.graph, [scope.heap.sizes[each.number] for each in held])
+    if scope.passing:
+        _used(scope, packet, inputs)
+    if scope.adapters is not None and results:
+        scope.adapters.see(scope, packet, weight, inputs, results[0])
+
+
+def _tensors(arguments: Sequence[Any]) -> list[int | None]:
+    """Numbers of the tensor arguments in order; lists of tensors are flattened."""
+    found: list[int | None] = []
+    for each in arguments:
+        if isinstance(each, Mapping):
+            if "t" in each:
+                found.append(each["t"])
+        elif isinstance(each, (list, tuple)):
+            found += [inner["t"] for inner in each if isinstance(inner, Mapping) and "t" in inner]
+    return found
+
+
+def _result(scope: Scope, number: int, inputs: Sequence[Tensor | None]) -> Tensor:
+    storage_number, _, _, dtype = scope.program.tensors[number]
+    known = scope.storages.get(storage_number)
+    if known is None or (known.refs <= 0 and known.number >= 0):
+        kind, size = scope.program.storages[storage_number][:2]
+        size_bytes = scope.values[str(size)] if kind == "own" else 0
+        known = scope.heap.allocate(size_bytes)
+        scope.storages[storage_number] = known
+    tensor = Tensor(known, scope.shape(number), scope.strides(number), dtype)
+    source = next((each for each in inputs if each is not None and each.storage is known), None)
+    if (source is not None and not scope.graph and source.parameter) or (
+        source is not None and source.parameter
+    ):
+        tensor.parameter = source.parameter
+    scope.tensors[number] = tensor
+    return tensor
+
+
+def _enter(
+    scope: Scope,
+    packet: str,
+    inputs: list[Tensor | None],
+    arguments: Sequence[Any],
+    made: list[Tensor],
+    graph: Graph,
+) -> None:
+    if packet.removeprefix("aten.") in _NO_GRADIENT or not made:
+        return
+    if made[0].dtype in ("bool", "int64", "int32", "uint8"):
+        return
+    rule = RULES.get(packet)
+    if rule is None:
+        raise UsageError(
+            f"unsupported: the operator {packet} has no derivative rule here; `oomph trace` runs the script itself."
+        )
+    rule(Call(packet, inputs, arguments, made, graph, scope.gpu, scope.torch))
+
+
+def _cast_weight(scope: Scope, source: Tensor, results: Sequence[Any]) -> bool:
+    """A weight that autocast casts: once, where it trains and the cache is on; a quantised one not at all."""
+    if not source.parameter or source.node is not None:
+        return False
+    weight = scope.weights(source.parameter)
+    number = results[0]
+    if weight.quantized:
+        storage_number, _, _, dtype = scope.program.tensors[number]
+        scope.storages[storage_number] = Storage(-1, "quantized")
+        tensor = Tensor(scope.storages[storage_number], scope.shape(number), scope.strides(number), dtype)
+        tensor.parameter = source.parameter
+        scope.tensors[number] = tensor
+        return True
+    if not scope.autocast:
+        return False
+    storage_number = scope.program.tensors[number][0]
+    scope.pinned.add(storage_number)
+    known = scope.cached.get(source.parameter)
+    if known is not None:
+        scope.tensors[number] = known
+        scope.storages[storage_number] = known.storage
+        return True
+    made = _result(scope, number, [])
+    if scope.graph is not None and source.requires:
+        RULES["aten._to_copy"](Call("aten._to_copy", [source], [], [made], scope.graph))
+    made.parameter = source.parameter
+    if made.storage.number >= 0:
+        scope.heap.labels[made.storage.number] = (Category.PARAMETERS, "weights cast by autocast")
+    if weight.trainable:
+        scope.cached[source.parameter] = made
+    else:
+        scope.passing[source.parameter] = made.storage
+    return True
+
+
+def _used(scope: Scope, packet: str, inputs: Sequence[Tensor | None]) -> None:
+    """A cast that autocast does not keep goes once its product is there."""
+    if packet in ("aten.t", "aten.view", "aten.transpose"):
+        return
+    for each in inputs:
+        if each is not None and each.parameter in scope.passing:
+            scope.heap.release(scope.passing.pop(each.parameter))
+
+
+def _weight_of(scope: Scope, packet: str, inputs: Sequence[Tensor | None]) -> str | None:
+    """The parameter that a matrix product multiplies by."""
+    if packet in ("aten.mm", "aten.addmm") and inputs[-1] is not None and inputs[-1].parameter:
+        return inputs[-1].parameter
+    return None
+
+
+def _dequantizes_again(graph: Graph, sizes: Sequence[int]) -> None:
+    """The product's backward makes the weight's values once more."""
+    node = graph.nodes[-1]
+    back = node.back
+    assert back is not None
+
+    def again(heap: Heap, node: Node, grads: Grads) -> Sequence[Tensor | None]:
+        held = [heap.allocate(size, "dequantised weight", Category.TEMPORARIES) for size in sizes]
+        found = back(heap, node, grads)
+        for storage in held:
+            heap.release(storage)
+        return found
+
+    node.back = again
+
+
+def _dequantized(scope: Scope, weight: str | None, inputs: Sequence[Tensor | None]) -> list[Storage]:
+    if weight is None:
+        return []
+    described = scope.weights(weight)
+    matrix = inputs[-1]
+    if not described.quantized or matrix is None:
+        return []
+    size = numel(matrix.shape) * 2
+    return [
+        scope.heap.allocate(size, "dequantised weight", Category.TEMPORARIES)
+        for _ in range(described.dequantized)
+    ]
