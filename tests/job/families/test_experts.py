@@ -57,12 +57,12 @@ def test_every_parameter(family: str, config: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("family", "config"), CASES)
 def test_experts_as_modules_are_as_many_elements(family: str, config: dict[str, Any]) -> None:
     model = model_of(family, **config)
-    assert architecture(model, "modules").total == architecture(model).total
+    assert architecture(model, 4).total == architecture(model).total
 
 
 def test_names_of_experts_before_transformers_5() -> None:
     """modeling_mixtral.py and modeling_qwen2_moe.py of transformers 4.57."""
-    mixtral = architecture(model_of("mixtral", **SMALL, num_local_experts=2), "modules")
+    mixtral = architecture(model_of("mixtral", **SMALL, num_local_experts=2), 4)
     assert [one.relative for one in mixtral.layer(1)][4:-2] == [
         "block_sparse_moe.gate.weight",
         "block_sparse_moe.experts.0.w1.weight",
@@ -74,7 +74,7 @@ def test_names_of_experts_before_transformers_5() -> None:
     ]
     shapes = {one.module: one.shape for one in mixtral.layer(1)}
     assert (shapes["w1"], shapes["w2"], shapes["w3"]) == ((104, 48), (48, 104), (104, 48))
-    qwen = architecture(model_of("qwen2_moe", **{**MOE, "num_experts": 1}), "modules")
+    qwen = architecture(model_of("qwen2_moe", **{**MOE, "num_experts": 1}), 4)
     assert [one.relative for one in qwen.layer(1)][7:11] == [
         "mlp.gate.weight",
         "mlp.experts.0.gate_proj.weight",

@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.job.families.architecture import Architecture, Experts, Kind, Parameter
+from oomph.job.families.architecture import Architecture, Kind, Parameter
 from oomph.job.families.build import Reader
 from oomph.job.model import Model
 
-__all__ = ["FAMILIES", "Architecture", "Experts", "Kind", "Parameter", "architecture", "dimensions"]
+__all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dimensions"]
 
 #: The file of each family (config.json's model_type); imported when one is asked for.
 FAMILIES = {
@@ -64,12 +64,16 @@ def dimensions(model: Model) -> dict[str, int]:
 
 
 @lru_cache(maxsize=256)
-def architecture(model: Model, experts: Experts = "fused") -> Architecture:
-    """Every parameter of a model as transformers' class registers it; `experts` as its version keeps them. Raises
-    UsageError as `dimensions` does."""
+def architecture(model: Model, major: int = 5) -> Architecture:
+    """Every parameter of a model as its class in transformers registers it; `major` is the major version.
+
+    Since 5, a layer's experts are tensors that hold all of them: no linear modules, so that neither adapters nor
+    bitsandbytes take them. Before, each expert was a module with three linears. Names of parts outside the language
+    models are those of 5. Raises UsageError as `dimensions` does.
+    """
     read, dims, module = _read(model)
-    if experts != read.experts:
-        read = replace(read, experts=experts)
+    if major != read.major:
+        read = replace(read, major=major)
     parts = module.build(read, dims)
     return Architecture(
         model.family,

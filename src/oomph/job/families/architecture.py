@@ -13,11 +13,6 @@ Kind = Literal["linear", "embedding", "norm", "bias", "conv", "other"]
 of a linear or convolution; norm: weight or bias of a normalisation; other: what is in no such module (class tokens,
 relative positions, routers and fused experts that a module keeps as bare tensors)."""
 
-Experts = Literal["fused", "modules"]
-"""How a layer's experts are kept: fused, as transformers 5 does, in tensors that hold all of them (no linear module,
-so that neither adapters nor bitsandbytes take them by a linear's name); or as a module each with three linears, as
-before."""
-
 
 @dataclass(frozen=True)
 class Parameter:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from oomph.errors import UsageError
-from oomph.job.families.architecture import Experts, Kind, Parameter
+from oomph.job.families.architecture import Kind, Parameter
 from oomph.job.model import Model
 
 #: No model has a dimension beyond this; a larger number is a slip, and products of such would say nothing.
@@ -17,13 +17,13 @@ _LARGEST = 1 << 31
 @dataclass(frozen=True)
 class Reader:
     """Numbers and switches of a model's configuration. `defaults` stand for keys that config.json leaves out, as the
-    configuration class of transformers has them; `prefix` is put before every key (`text_config.`). `experts` says how
-    experts are kept: in tensors that hold all of a layer's, or in a module each."""
+    configuration class of transformers has them; `prefix` is put before every key (`text_config.`). `major` is the
+    major version of transformers whose classes are meant."""
 
     model: Model
     defaults: Mapping[str, object] = field(default_factory=dict)
     prefix: str = ""
-    experts: Experts = "fused"
+    major: int = 5
 
     def raw(self, *keys: str) -> object:
         """The value of the first key that is there; its default otherwise. A null stays None."""

@@ -126,7 +126,7 @@ def experts(
     """The experts of one layer: as two tensors that hold all of them (transformers 5), or as a module each with three
     linears (before), which `linears` names (gate, up, down)."""
     count, hidden, width = dims["experts"], dims["hidden"], dims["moe_intermediate"]
-    if read.experts == "fused":
+    if read.major >= 5:
         parts.add(f"{name}.experts.gate_up_proj", count, 2 * width, hidden)
         parts.add(f"{name}.experts.down_proj", count, hidden, width)
         return
@@ -142,12 +142,12 @@ _PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
 
 def _gate(parts: Parts, read: Reader, dims: dict[str, int], name: str) -> None:
     """The router: a bare tensor in transformers 5, a linear before."""
-    kind: Kind = "other" if read.experts == "fused" else "linear"
+    kind: Kind = "other" if read.major >= 5 else "linear"
     parts.add(f"{name}.gate.weight", dims["experts"], dims["hidden"], kind=kind)
 
 
 def _mixtral(parts: Parts, read: Reader, dims: dict[str, int]) -> None:
-    name = "mlp" if read.experts == "fused" else "block_sparse_moe"
+    name = "mlp" if read.major >= 5 else "block_sparse_moe"
     _gate(parts, read, dims, name)
     experts(parts, read, dims, name, ("w1", "w2", "w3"))
 
@@ -161,7 +161,7 @@ def _qwen2(parts: Parts, read: Reader, dims: dict[str, int]) -> None:
 
 
 def _qwen3(parts: Parts, read: Reader, dims: dict[str, int]) -> None:
-    if read.experts == "fused":
+    if read.major >= 5:
         experts(parts, read, dims, "mlp", _PROJECTIONS)
         _gate(parts, read, dims, "mlp")
         return
