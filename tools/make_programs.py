@@ -35,7 +35,7 @@ def main() -> int:
     code = 0
     for name in options.families or FAMILIES:
         path = FOLDER / f"transformers-{name}.json"
-        text = contents(FAMILIES[name], wanted(options.only), lambda way: print(name, way, file=sys.stderr))
+        text = contents(FAMILIES[name], wanted(options.only), print_way)
         if not options.check:
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -44,20 +44,25 @@ def main() -> int:
     return code
 
 
+def print_way(family: str, way: Way) -> None:
+    """Tells what is recorded now."""
+    print(family, *(str(value) for value in vars(way).values()), file=sys.stderr)
+
+
 def wanted(only: str) -> Callable[[Way], bool]:
     """Whether a way has all of the words."""
     words = [word for word in only.split(",") if word]
     return lambda way: all(word in (way.precision, way.attention, way.heads) for word in words)
 
 
-def contents(family: Family, which: Callable[[Way], bool], tell: Callable[[Way], Any]) -> str:
+def contents(family: Family, which: Callable[[Way], bool], tell: Callable[[str, Way], Any]) -> str:
     """The file of a family."""
     import torch
     import transformers
 
     versions = {"torch": torch.__version__.partition("+")[0], "transformers": transformers.__version__}
     store = Store("transformers", family.name, versions, family.ties)
-    fill(store, family, which, tell)
+    fill(store, family, which, lambda way: tell(family.name, way))
     return store.text()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -87,7 +87,11 @@ def read(text: str) -> ProgramFile:
     keys = ("precision", "attention", "heads", "one", "dropout")
     variants = tuple(
         Variant(
-            *(row[key] for key in keys),
+            row["precision"],
+            row["attention"],
+            row["heads"],
+            row["one"],
+            row["dropout"],
             {key: value for key, value in row.items() if key not in (*keys, "sections", "kept")},
             data,
             row,
@@ -101,7 +105,7 @@ class _Joined:
     """Gives every section's storages and tensors numbers of the whole program."""
 
     def __init__(self, data: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        self.layouts = data["layouts"]
+        self.data = data
         self.raw = {
             name: data["sections"][row["sections"][name]] for name in ORDER if name in row["sections"]
         }
@@ -121,7 +125,7 @@ class _Joined:
         links = {at: self.storage_of[section][number] for at, section, number in raw.get("storage_links", ())}
         storages = self.storage_of[name] = []
         for at, row in enumerate(raw["storages"]):
-            storages.append(links[at] if at in links else self._storage(name, row))
+            storages.append(links[at] if at in links else self._storage(name, self.data["storages"][row]))
         links = {at: self.tensor_of[section][number] for at, section, number in raw.get("tensor_links", ())}
         tensors = self.tensor_of[name] = []
         for at, (storage, layout) in enumerate(raw["tensors"]):
@@ -129,8 +133,8 @@ class _Joined:
                 tensors.append(links[at])
                 continue
             tensors.append(len(self.tensors))
-            self.tensors.append([storages[storage], *self.layouts[layout]])
-        items = [_item(item, storages, tensors) for item in raw["items"]]
+            self.tensors.append([storages[storage], *self.data["layouts"][layout]])
+        items = [self._item(item, storages, tensors) for item in raw["items"]]
         inlet, outlet = (None if raw[key] is None else tensors[raw[key]] for key in ("in", "out"))
         return Section(items, inlet, outlet)
 
@@ -144,24 +148,21 @@ class _Joined:
             self.shared[key] = len(self.storages) - 1
         return len(self.storages) - 1
 
-
-def _item(item: list[Any], storages: list[int], tensors: list[int]) -> list[Any]:
-    if item[0] == "drop":
-        return ["drop", storages[item[1]]]
-    _, name, arguments, results, *keywords = item
-    named = [{key: _argument(value, tensors) for key, value in keywords[0].items()}] if keywords else []
-    return [
-        "op",
-        name,
-        _argument(arguments, tensors),
-        [None if number is None else tensors[number] for number in results],
-        *named,
-    ]
+    def _item(self, item: Any, storages: list[int], tensors: list[int]) -> list[Any]:
+        if isinstance(item, int):
+            return ["drop", storages[item]]
+        call, used, results = item
+        holes = iter(used)
+        name, *arguments = (_filled(part, holes, tensors) for part in self.data["calls"][call])
+        numbers = [None if number is None else tensors[number] for number in results]
+        return ["op", name, arguments[0], numbers, *arguments[1:]]
 
 
-def _argument(value: Any, tensors: list[int]) -> Any:
+def _filled(value: Any, holes: Iterator[int], tensors: list[int]) -> Any:
     if isinstance(value, list):
-        return [_argument(each, tensors) for each in value]
-    if isinstance(value, dict) and "t" in value:
-        return {"t": tensors[value["t"]]}
+        return [_filled(each, holes, tensors) for each in value]
+    if isinstance(value, dict):
+        if "t" in value:
+            return {"t": tensors[next(holes)]}
+        return {name: _filled(each, holes, tensors) for name, each in value.items()}
     return value

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.tracing.programs.errors import ProgramError
-from oomph.tracing.programs.watch import Drop, Item, Mark, Op, Ref, Run, Storage, Tensor
+from oomph.tracing.programs.watch import Drop, Mark, Op, Ref, Run, Storage, Tensor
 
 NAMED = ("parameter", "buffer", "input")
 LAYER = 1

@@ -13,8 +13,8 @@ Dimensions = Mapping[str, int]
 class Family:
     """One family. `name` is config.json's model_type; `config` gives the config's fields for dimensions. `hidden`: the
     width is a dimension of its own, not heads * head_dim. `heads` are the relations of kv_heads to heads that it has.
-    `dropout`: fields of the config that switch dropout off, where its defaults have some. `ties`: a parameter and the one
-    whose storage it shares where the config ties them."""
+    `dropout`: fields of the config that switch dropout off, where its defaults have some. `ties`: a parameter and the
+    one whose storage it shares where the config ties them."""
 
     name: str
     config: Callable[[Dimensions], dict[str, Any]]

@@ -14,8 +14,8 @@ from oomph.tracing.settings import TraceSettings, Version
 
 #: Makes the module on the CPU for these dimensions; raises what the class raises.
 Build = Callable[[Mapping[str, int]], Any]
-#: Runs forward: gets the module, the batch by name and the dimensions, and returns what the training loop keeps: tensors
-#: by name.
+#: Runs forward: gets the module, the batch by name and the dimensions, and returns what the training loop keeps:
+#: tensors by name.
 Forward = Callable[[Any, Mapping[str, Any], Mapping[str, int]], Mapping[str, Any]]
 #: Makes a batch on the CPU.
 Batch = Callable[[Mapping[str, int]], Mapping[str, Any]]
@@ -83,8 +83,8 @@ def _autocast(precision: str) -> Any:
 
 
 def _watch_autocast(recorder: Any, watch: Watch) -> None:
-    """What autocast kept goes in the order of a hash table keyed by addresses, which is another in each process; nothing
-    is allocated in between, so they are put in the order in which they came."""
+    """What autocast kept goes in the order of a hash table keyed by addresses, which is another in each process;
+    nothing is allocated in between, so they are put in the order in which they came."""
     import torch
 
     def clear(original: Any) -> None:

@@ -25,37 +25,58 @@ class Store:
             "versions": dict(versions),
             "ties": dict(ties),
         }
-        self._layouts: dict[str, int] = {}
-        self._sections: dict[str, int] = {}
+        self._tables: dict[str, dict[str, int]] = {
+            name: {} for name in ("layouts", "storages", "calls", "sections")
+        }
         self._variants: list[dict[str, Any]] = []
 
     def add(self, choice: Mapping[str, Any], made: Made) -> None:
         """A variant: what it was chosen by, and its sections."""
-        places = {name: self._section(section) for name, section in made.sections.items()}
+        places = {
+            name: self._place("sections", self._section(section)) for name, section in made.sections.items()
+        }
         self._variants.append({**choice, "sections": places, "kept": made.kept})
 
     def text(self) -> str:
-        """The file: JSON, a section per line."""
+        """The file: JSON, a row of a table per line."""
         parts = [f" {_json(name)}: {_json(value)}" for name, value in self._head.items()]
-        for name, rows in (
-            ("variants", [_json(each) for each in self._variants]),
-            ("layouts", list(self._layouts)),
-            ("sections", list(self._sections)),
-        ):
+        tables = {"variants": [_json(each) for each in self._variants], **self._tables}
+        for name, rows in tables.items():
             lines = ",\n".join(f"  {row}" for row in rows)
             parts.append(f" {_json(name)}: [\n{lines}\n ]")
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
-    def _section(self, section: Mapping[str, Any]) -> int:
-        tensors = [[row[0], self._layout(row[1:])] for row in section["tensors"]]
-        return _place(self._sections, _json({**section, "tensors": tensors}))
+    def _section(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **section,
+            "storages": [self._place("storages", row) for row in section["storages"]],
+            "tensors": [[row[0], self._place("layouts", row[1:])] for row in section["tensors"]],
+            "items": [self._item(item) for item in section["items"]],
+        }
 
-    def _layout(self, layout: Sequence[Any]) -> int:
-        return _place(self._layouts, _json(list(layout)))
+    def _item(self, item: Sequence[Any]) -> Any:
+        """A drop is the storage's number; an operator its call, the tensors among its arguments, and its results."""
+        if item[0] == "drop":
+            return item[1]
+        tensors: list[int] = []
+        call = [item[1], *(_without(part, tensors) for part in (item[2], *item[4:]))]
+        return [self._place("calls", call), tensors, item[3]]
+
+    def _place(self, table: str, row: Any) -> int:
+        rows = self._tables[table]
+        return rows.setdefault(_json(row), len(rows))
 
 
-def _place(table: dict[str, int], text: str) -> int:
-    return table.setdefault(text, len(table))
+def _without(value: Any, tensors: list[int]) -> Any:
+    """Arguments with a hole for each tensor, whose number is added to `tensors`."""
+    if isinstance(value, list):
+        return [_without(each, tensors) for each in value]
+    if isinstance(value, dict):
+        if "t" in value:
+            tensors.append(value["t"])
+            return {"t": 0}
+        return {name: _without(each, tensors) for name, each in value.items()}
+    return value
 
 
 def _json(value: Any) -> str:

@@ -200,7 +200,8 @@ class Watch:
     def sort(self, begin: int) -> None:
         """The drops from item `begin` on are put in order of their storages."""
         drops = [item for item in self.run.items[begin:] if isinstance(item, Drop)]
-        self.run.items[begin:] = sorted(drops, key=lambda drop: drop.storage)
+        drops.sort(key=lambda drop: drop.storage)
+        self.run.items[begin:] = drops
 
     def close(self) -> None:
         """What dies from now on dies because the recording ends."""
