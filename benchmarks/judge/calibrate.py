@@ -1,7 +1,7 @@
 """Bands for src/oomph/predict/interval.py from the residuals of predictions.
 
-A residual is measured / predicted - 1. Rows of one source repeat one set-up with small changes, so every source weighs
-the same, however many rows it has. A cell is a counter in a situation; a cell with fewer than `FEWEST` sources takes
+A residual is measured / predicted - 1. Rows of one source (a publication, with all its tables) repeat one set-up with
+small changes, so every source weighs the same, however many rows it has. A cell is a counter in a situation; a cell with fewer than `FEWEST` sources takes
 the residuals of its counter in all situations. The band's ends are the quantiles that leave half of 1 - `LEVEL` on
 either side, corrected for the number of sources as in split conformal prediction ((k + 1) / k); each end is at least
 `LEAST`, and rounded up to half a percent. Judged is what would have been printed for sources that were left out.
@@ -40,7 +40,7 @@ def residuals(answers: Iterable[Answer]) -> list[Residual]:
     """The residuals of all rows that have a prediction and a measured size."""
     return [
         Residual(
-            each.row.source,
+            each.row.publication,
             _COUNTERS.get(each.row.metric, "reserved"),
             each.situation or "unknown",
             each.row.measured / each.predicted - 1,

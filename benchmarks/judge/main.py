@@ -48,7 +48,6 @@ def main(
     planner: Planner | None = None,
 ) -> int:
     """Judges and prints. Returns 2 for a file that cannot be read, 1 when oomph itself failed at a row, else 0."""
-
     if importer is None or planner is None:
         from oomph.job.importers.points import from_point
         from oomph.predict.plan import plan

@@ -36,7 +36,7 @@ def as_json(points: Sequence[Answer], verdicts: Sequence[Answer]) -> dict[str, A
             )
             if each.unsupported is not None
         ],
-        "by_source": _by(points, lambda each: each.row.source),
+        "by_source": _by(points, lambda each: each.row.title),
         "by_metric": _by(points, lambda each: each.row.metric),
         "by_situation": _by(
             [each for each in points if each.situation], lambda each: f"{each.row.metric} {each.situation}"
@@ -73,7 +73,7 @@ def _row(each: Answer) -> dict[str, Any]:
 def as_text(points: Sequence[Answer], verdicts: Sequence[Answer]) -> str:
     """What a person reads: the rows, the sources, the counters, the verdicts."""
     lines = [*_rows(points), ""]
-    lines += _table("by source", scores_by(points, lambda each: each.row.source))
+    lines += _table("by source", scores_by(points, lambda each: each.row.title))
     lines += _table("by counter", scores_by(points, lambda each: each.row.metric))
     lines += _table(
         "by situation", scores_by([p for p in points if p.situation], lambda each: str(each.situation))

@@ -41,6 +41,16 @@ class Row:
     problem: str | None = None
 
     @property
+    def title(self) -> str:
+        """The source without the file or issue that it names in brackets."""
+        return self.source.split(" [")[0]
+
+    @property
+    def publication(self) -> str:
+        """The source without the tables that it is made of: what one author measured with one program."""
+        return self.title.split(" (")[0]
+
+    @property
     def extrapolated(self) -> bool:
         """Whether nobody saw the OOM: it follows from smaller runs."""
         return self.outcome == "oom" and "extrapolat" in self.uncertainty.lower()

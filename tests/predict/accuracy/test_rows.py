@@ -88,3 +88,9 @@ def test_no_file_and_no_rows_are_said_so(tmp_path):
         read(tmp_path / "missing.jsonl")
     with pytest.raises(InputError, match="no rows"):
         read(written(tmp_path, ""))
+
+
+def test_a_source_has_a_title_and_a_publication(tmp_path):
+    [row] = read(written(tmp_path, {**ROW, "source": "Some tables (a.csv@12) [owner/name/a.csv@12]"}))
+    assert row.title == "Some tables (a.csv@12)"
+    assert row.publication == "Some tables"
