@@ -1,10 +1,11 @@
 """Bands for src/oomph/predict/interval.py from the residuals of predictions.
 
 A residual is measured / predicted - 1. Rows of one source (a publication, with all its tables) repeat one set-up with
-small changes, so every source weighs the same, however many rows it has. A cell is a counter in a situation; a cell with fewer than `FEWEST` sources takes
-the residuals of its counter in all situations. The band's ends are the quantiles that leave half of 1 - `LEVEL` on
-either side, corrected for the number of sources as in split conformal prediction ((k + 1) / k); each end is at least
-`LEAST`, and rounded up to half a percent. Judged is what would have been printed for sources that were left out.
+small changes, so every source weighs the same, however many rows it has. A cell is a counter in a situation; a cell
+with fewer than `FEWEST` sources takes the residuals of its counter in all situations. The band's ends are the quantiles
+that leave half of 1 - `LEVEL` on either side, corrected for the number of sources as in split conformal prediction
+((k + 1) / k); each end is at least `LEAST`, and rounded up to half a percent. Judged is what would have been printed
+for sources that were left out.
 """
 
 from __future__ import annotations
