@@ -13,7 +13,7 @@ from oomph.errors import InputError, UsageError
 from oomph.job import models
 from oomph.job.config import from_config, from_folder, stored_dtype, to_config
 from oomph.job.families import FAMILIES, architecture, dimensions
-from oomph.job.names import _by_words, _shipped, close, model
+from oomph.job.names import _by_words, close, model, shipped
 from tests.job.families.meta import model_of
 
 
@@ -66,7 +66,7 @@ def test_no_name_raises_anything_but_a_sentence(name: str) -> None:
 
 def test_names_that_mean_the_same_have_the_same_tensors() -> None:
     for alike in _by_words().values():
-        found = [_shipped(one) for one in alike]
+        found = [shipped(one) for one in alike]
         known = [one for one in found if one is not None and one.family in FAMILIES]
         assert len({architecture(one).parameters for one in known}) <= 1, alike
 
@@ -154,7 +154,7 @@ def test_close_names_are_few() -> None:
     assert close("q" * 10_000) == []
 
 
-def test_dimensions_of_a_shipped_model() -> None:
+def test_dimensions_of_ashipped_model() -> None:
     assert dimensions(model("llama-3.1-8b")) == {
         "layers": 32,
         "hidden": 4096,

@@ -36,7 +36,7 @@ def model(name_or_path: str, *, network: bool = False) -> Model:
         )
     if _is_path(name):
         return from_folder(Path(name).expanduser())
-    found = _shipped(name) or (from_cache(name) if _HUB_NAME.match(name) and "/" in name else None)
+    found = shipped(name) or (from_cache(name) if _HUB_NAME.match(name) and "/" in name else None)
     if found is None:
         found = _alike(name)
     if found is None and _HUB_NAME.match(name):
@@ -74,7 +74,8 @@ def _is_path(name: str) -> bool:
         return False
 
 
-def _shipped(name: str) -> Model | None:
+def shipped(name: str) -> Model | None:
+    """The model of exactly this name on the hub (case aside), from what oomph ships; None where it is not there."""
     known = models.find(name)
     return None if known is None else from_config(known.config, known.name)
 
@@ -93,7 +94,7 @@ def _alike(name: str) -> Model | None:
         return None
     words = _words(own)
     best = next((one for one in candidates if _words(one.rpartition("/")[2]) == words), candidates[0])
-    return _shipped(best)
+    return shipped(best)
 
 
 @cache
