@@ -172,4 +172,7 @@ def assert_close(sink: PeakSink, peaks: dict[Phase, int], *phases: Phase, within
     found = apart(sink, peaks)
     wanted = phases or tuple(found)
     assert wanted
-    assert {phase: found[phase] for phase in wanted if abs(found[phase]) > within} == {}
+    far = {str(phase): round(found[phase], 4) for phase in wanted if abs(found[phase]) > within}
+    assert not far, (
+        f"{far}: {[(str(phase), peak.bytes) for phase, peak in sink.peaks().items()]}, traced {peaks}"
+    )

@@ -59,9 +59,9 @@ class Sharding(Protocol):
     backward_begin, (backward_before, backward_after) per unit in reverse, backward_end; then optimizer_parameters;
     zero_grad at the end of the step (set_to_none).
 
-    The root's hooks lie around all others: its parameters are gathered in forward_begin, and what its pre-backward hook
-    does is done in backward_begin (so call that where the gradient of the root's output is there: before the backward of
-    a loss that the root computed itself, as in transformers, after the backward of a loss that is computed outside).
+    The root's hooks lie around all others: its parameters are gathered in forward_begin, and what its pre-backward
+    hook does is done in backward_begin (so call that where the gradient of the root's output is there: before the
+    backward of a loss that the root computed itself, as in transformers, after that of one computed outside).
     forward_before(0), forward_after(0) and backward_before(0) do nothing and need not be called; backward_after(0, ...)
     comes last. A forward without backward (evaluation) is forward_begin to forward_end alone.
     """

@@ -20,8 +20,8 @@ BROADCAST_BYTES = 250 * MIB
 
 
 def buckets(sizes_bytes: Iterable[int], limits_bytes: Sequence[int]) -> list[int]:
-    """Bytes of each bucket: tensors in their order, a bucket is full as soon as it has reached its limit; the last limit
-    holds for all that follow (compute_bucket_assignment_by_size in torch/csrc/distributed/c10d/reducer.cpp)."""
+    """Bytes of each bucket: tensors in their order, a bucket is full as soon as it has reached its limit; the last
+    limit holds for all that follow (compute_bucket_assignment_by_size in torch/csrc/distributed/c10d/reducer.cpp)."""
     found: list[int] = []
     filled = 0
     for size in sizes_bytes:
@@ -35,9 +35,9 @@ def buckets(sizes_bytes: Iterable[int], limits_bytes: Sequence[int]) -> list[int
 class Ddp(Unsharded):
     """DDP.
 
-    Buckets take as much as all gradients. Until the first backward there is one of them, then they are made anew, in the
-    order in which gradients come. `gradient_as_bucket_view`: a gradient is copied into its bucket and freed, so gradients
-    take nothing beside buckets. `no_sync`: gradients of all micro-batches of `accumulation` but the last stay where
+    Buckets take as much as all gradients. Until the first backward there is one of them, then they are made anew, in
+    the order in which gradients come. `as_views` (gradient_as_bucket_view): a gradient is copied into its bucket and
+    freed, so gradients take nothing beside buckets. `no_sync`: gradients of all micro-batches of `accumulation` but the last stay where
     autograd made them, also where they would be views: then both are there until the last micro-batch copies them.
     """
 
