@@ -1,0 +1,76 @@
+"""Changes that can make a job fit: one file per kind of change, and here which there are for a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from oomph.job.model import Job
+from oomph.remedy.changes import (
+    attention,
+    checkpointing,
+    chunked_loss,
+    effective_batch,
+    evaluation,
+    expandable_segments,
+    lora,
+    lower_dtype,
+    machine,
+    meta_load,
+    micro_batch,
+    model_parallel,
+    offload,
+    optimizers,
+    qlora,
+    sharding,
+    shorter_sequence,
+)
+from oomph.remedy.changes.base import ALLOWANCES, Change
+
+__all__ = ["ALLOWANCES", "Change", "all_changes", "axes", "by_code"]
+
+#: In the order in which a list shows them: what changes least first.
+_SOURCES: tuple[Callable[[Job], tuple[Change, ...]], ...] = (
+    expandable_segments.options,
+    evaluation.output_options,
+    evaluation.batch_options,
+    evaluation.generation_options,
+    attention.options,
+    chunked_loss.options,
+    micro_batch.options,
+    effective_batch.options,
+    optimizers.options,
+    checkpointing.options,
+    sharding.options,
+    meta_load.options,
+    model_parallel.options,
+    offload.options,
+    offload.activation_options,
+    lower_dtype.options,
+    lora.options,
+    qlora.options,
+    shorter_sequence.options,
+    machine.options,
+)
+
+
+def all_changes(job: Job) -> tuple[Change, ...]:
+    """Every change that there is for a job of this kind, whether it applies or not."""
+    return tuple(change for source in _SOURCES for change in source(job))
+
+
+def axes(job: Job, allow: Collection[str] = ()) -> Mapping[str, tuple[Change, ...]]:
+    """The changes that are allowed, by axis, in the order of `all_changes`. Some apply only after another change (an
+    optimizer in backward after accumulation is gone), so whether they apply is asked for each combination."""
+    found: dict[str, list[Change]] = {}
+    for change in all_changes(job):
+        if not change.needs or change.needs in allow:
+            found.setdefault(change.axis, []).append(change)
+    return {axis: tuple(changes) for axis, changes in found.items()}
+
+
+def by_code(job: Job, code: str) -> Change | None:
+    """The mildest change with this code that applies; None where there is none."""
+    for change in all_changes(job):
+        if change.code == code and change.applies(job) is None:
+            return change
+    return None

@@ -1,0 +1,199 @@
+"""Spreading states, gradients and parameters over the ranks that hold the same: ZeRO and FSDP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from oomph.job.model import Job, Strategy
+from oomph.phases import Phase
+from oomph.remedy.changes.base import EVERYWHERE, Change
+from oomph.remedy.changes.written import ON_TRAINER, ZERO, dialect, major, written
+
+_STAGE = (
+    '"zero_optimization": {"stage": {stage}, "overlap_comm": false},   # ds.json\n'
+    'deepspeed="ds.json",   # TrainingArguments'
+)
+_ZERO = {
+    "transformers": _STAGE,
+    "axolotl": "deepspeed: deepspeed_configs/zero{stage}_bf16.json",
+    "llamafactory": "deepspeed: examples/deepspeed/ds_z{stage}_config.json",
+    "lightning": 'Trainer(..., strategy="deepspeed_stage_{stage}")',
+    "accelerate": "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: {stage}",
+    "megatron": "--use-distributed-optimizer",
+    "": '"zero_optimization": {"stage": {stage}}   # of the configuration given to deepspeed.initialize',
+}
+_FSDP = {
+    "transformers": 'fsdp=True,\nfsdp_config={"version": 2, "reshard_after_forward": {reshard}},',
+    "axolotl": "fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: {yaml}\n  auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+    "llamafactory": "accelerate launch --config_file examples/accelerate/fsdp2_config.yaml ...",
+    "torchtitan": '[parallelism]\ndata_parallel_shard_degree = -1\nfsdp_reshard_after_forward = "{titan}"',
+    "torchtune": "tune run --nproc_per_node {ranks} full_finetune_distributed --config ...",
+    "lightning": 'Trainer(..., strategy="fsdp")',
+    "accelerate": "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {yaml}\n"
+    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+    "": "from torch.distributed.fsdp import fully_shard\n\nfor block in model.blocks:\n"
+    "    fully_shard(block, reshard_after_forward={reshard})\nfully_shard(model, reshard_after_forward={reshard})",
+}
+_OLD_FSDP = 'fsdp="{name} auto_wrap",'
+#: What is spread: 1 states, 2 also gradients, 3 also parameters.
+LEVEL: dict[Strategy, int] = {
+    "none": 0,
+    "ddp": 0,
+    "fsdp1_no_shard": 0,
+    "zero1": 1,
+    "zero2": 2,
+    "fsdp1_shard_grad_op": 2,
+    "fsdp2_no_reshard": 2,
+    "fsdp1_hybrid_shard": 3,
+    "fsdp2_hybrid_shard": 3,
+    "fsdp1_full_shard": 4,
+    "fsdp2_full": 4,
+    "zero3": 4,
+}
+
+
+@dataclass(frozen=True)
+class Shard(Change):
+    """`strategy` over the data ranks."""
+
+    strategy: Strategy
+
+    axis = "sharding"
+
+    @property
+    def code(self) -> str:
+        """As the actions of `oomph explain`: the states, or everything."""
+        return "shard-more" if LEVEL[self.strategy] == LEVEL["zero3"] else "shard-optimizer"
+
+    @property
+    def phases(self) -> frozenset[Phase]:
+        """Parameters take memory in every phase; states and gradients from the first backward on."""
+        if LEVEL[self.strategy] == LEVEL["zero3"]:
+            return EVERYWHERE
+        return EVERYWHERE - {Phase.LOAD, Phase.INIT}
+
+    @property
+    def title(self) -> str:
+        """With its value."""
+        return {
+            "zero1": "ZeRO-1: optimizer states over the ranks",
+            "zero2": "ZeRO-2: optimizer states and gradients over the ranks",
+            "zero3": "ZeRO-3: states, gradients and parameters over the ranks",
+            "fsdp2_no_reshard": "FSDP2 without resharding after forward",
+            "fsdp2_full": "FSDP2: states, gradients and parameters over the ranks",
+            "fsdp1_shard_grad_op": "FSDP, SHARD_GRAD_OP",
+            "fsdp1_full_shard": "FSDP, FULL_SHARD",
+        }[self.strategy]
+
+    def applies(self, job: Job) -> str | None:
+        """Where ranks hold the same, and less is spread now."""
+        if job.parallel.data < 2:
+            return "One rank has nobody to share with."
+        if LEVEL[self.strategy] <= LEVEL[job.parallel.strategy]:
+            return f"The strategy is {job.parallel.strategy} already."
+        if job.method.name == "qlora" and self.strategy.startswith("zero"):
+            return "4-bit weights and ZeRO do not go together for all stages; FSDP does."
+        if job.optimizer.impl in ("bnb", "bnb_paged", "torchao") and self.strategy != "fsdp1_full_shard":
+            return f"The optimizer ({job.optimizer.impl}) does not step such shards."
+        return None
+
+    def apply(self, job: Job) -> Job:
+        """DeepSpeed keeps an fp32 copy of half-precision weights and has its own Adam; FSDP shards what is there."""
+        parallel = replace(job.parallel, strategy=self.strategy)
+        if not self.strategy.startswith("zero"):
+            return replace(job, parallel=parallel)
+        half = job.precision.compute if job.precision.compute in ("bf16", "fp16") else "bf16"
+        if job.precision.compute in ("fp32", "tf32"):
+            return replace(job, parallel=parallel)
+        precision = replace(job.precision, weights=half, compute=half, autocast=False, master=True)
+        optimizer = replace(job.optimizer, impl="fused", state="fp32")
+        return replace(job, parallel=parallel, precision=precision, optimizer=optimizer)
+
+    def lines(self, job: Job) -> tuple[str, ...]:
+        """By framework."""
+        if self.strategy.startswith("zero"):
+            return written(job, _ZERO, stage=self.strategy[-1])
+        full = LEVEL[self.strategy] == LEVEL["zero3"]
+        version = major(job, "transformers")
+        if dialect(job) in ("transformers", "trl") and version is not None and version < 5:
+            return (_OLD_FSDP.replace("{name}", "full_shard" if full else "shard_grad_op"),)
+        words = {"reshard": full, "yaml": str(full).lower(), "titan": "always" if full else "never"}
+        return written(job, _FSDP, **words, ranks=job.parallel.data)
+
+    def verify(self, job: Job) -> str:
+        """The shard."""
+        share = f"1/{job.parallel.data}"
+        if LEVEL[self.strategy] == LEVEL["zero3"]:
+            return f"After wrapping, memory_allocated() is about {share} of the weights on every rank; losses agree to rounding."
+        return f"memory_allocated() after the first step holds {share} of the optimizer states on every rank."
+
+
+@dataclass(frozen=True)
+class HybridShard(Change):
+    """Shards within a node, copies across nodes: more memory than a full shard, less traffic between nodes."""
+
+    strategy: Strategy
+    ranks: int
+
+    code = "hybrid-shard"
+    axis = "sharding"
+    phases = EVERYWHERE
+
+    @property
+    def title(self) -> str:
+        """With its value."""
+        return f"hybrid sharding: over {self.ranks} ranks of a node, copied across nodes"
+
+    def applies(self, job: Job) -> str | None:
+        """Where there are several nodes."""
+        if job.parallel.data <= self.ranks or self.ranks < 2 or job.parallel.data % self.ranks:
+            return "The data ranks are not several whole nodes."
+        if LEVEL[job.parallel.strategy] >= LEVEL["fsdp2_hybrid_shard"]:
+            return f"The strategy is {job.parallel.strategy} already, which spreads no less."
+        return None
+
+    def apply(self, job: Job) -> Job:
+        """The strategy with its group."""
+        parallel = replace(job.parallel, strategy=self.strategy, shard_size=self.ranks)
+        return replace(job, parallel=parallel)
+
+    def lines(self, job: Job) -> tuple[str, ...]:
+        """By framework."""
+        table = {
+            "torchtitan": "[parallelism]\ndata_parallel_shard_degree = {ranks}\ndata_parallel_replicate_degree = {copies}",
+            "axolotl": "dp_shard_size: {ranks}\ndp_replicate_size: {copies}",
+            "transformers": 'fsdp="hybrid_shard auto_wrap",',
+            "lightning": 'FSDPStrategy(sharding_strategy="HYBRID_SHARD")',
+            "": 'mesh = init_device_mesh("cuda", ({copies}, {ranks}), mesh_dim_names=("replicate", "shard"))\n'
+            "for block in model.blocks:\n    fully_shard(block, mesh=mesh)\nfully_shard(model, mesh=mesh)",
+        }
+        return written(job, table, ranks=self.ranks, copies=job.parallel.data // self.ranks)
+
+    def verify(self, job: Job) -> str:
+        """The shard."""
+        del job
+        return f"After wrapping, memory_allocated() is about 1/{self.ranks} of the weights on every rank."
+
+
+def options(job: Job) -> tuple[Change, ...]:
+    """What the framework has, from the least that is spread to the most."""
+    from oomph.remedy.changes.cards import per_node
+
+    name = dialect(job)
+    fsdp2: tuple[Change, ...] = (Shard("fsdp2_no_reshard"), Shard("fsdp2_full"))
+    if job.parallel.strategy.startswith("fsdp1"):
+        fsdp2 = (Shard("fsdp1_shard_grad_op"), Shard("fsdp1_full_shard"))
+    hybrid = HybridShard(
+        "fsdp1_hybrid_shard" if job.parallel.strategy.startswith("fsdp1") else "fsdp2_hybrid_shard",
+        per_node(job),
+    )
+    zero: tuple[Change, ...] = (Shard("zero1"), Shard("zero2"), Shard("zero3"))
+    if job.parallel.strategy in ZERO or name == "deepspeed":
+        return zero
+    if name in ("torchtitan", "torchtune", "litgpt"):
+        return (fsdp2[0], hybrid, fsdp2[1])
+    if name in (*ON_TRAINER, "accelerate", "lightning", ""):
+        return (zero[0], zero[1], fsdp2[0], hybrid, fsdp2[1], zero[2])
+    return zero[:1]
