@@ -91,7 +91,9 @@ class ChunkedLoss(Change):
     def verify(self, job: Job) -> str:
         """The peak at the end of forward."""
         del job
-        return "The first losses agree to about three digits, and the peak at the end of forward falls by the fp32 logits."
+        return (
+            "The first losses agree to about three digits, and the end of forward falls by the fp32 logits."
+        )
 
 
 def options(job: Job) -> tuple[Change, ...]:

@@ -72,7 +72,7 @@ class LowerDtype(Change):
         return (
             None
             if self._half(job) == "bf16"
-            else "Weights in fp16 do not train: their updates vanish. The card has no bf16."
+            else "Weights in fp16 lose their updates, and the card has no bf16."
         )
 
     def _half(self, job: Job) -> DType:
@@ -99,7 +99,7 @@ class LowerDtype(Change):
         del job
         if self.to == "autocast":
             return "Inside autocast the output of a linear module is in half precision; parameters stay fp32."
-        return "next(model.parameters()).dtype is torch.bfloat16; small updates are lost where a weight is large: compare losses."
+        return "next(model.parameters()).dtype is torch.bfloat16; small updates may be lost: compare losses."
 
 
 def options(job: Job) -> tuple[Change, ...]:

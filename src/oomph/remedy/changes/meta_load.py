@@ -10,7 +10,7 @@ from oomph.remedy.changes.base import Change
 from oomph.remedy.changes.written import ZERO, dialect, written
 
 _LINES = {
-    "transformers": 'fsdp_config={"cpu_ram_efficient_loading": True, ...},   # and do not move the model to the card yourself',
+    "transformers": 'fsdp_config={"cpu_ram_efficient_loading": True, ...},   # and no model.to("cuda") of your own',
     "axolotl": "fsdp_config:\n  cpu_ram_efficient_loading: true",
     "accelerate": "fsdp_config:\n  fsdp_cpu_ram_efficient_loading: true",
     "lightning": "with trainer.init_module(empty_init=True):\n    model = Model()",
@@ -27,8 +27,8 @@ _ZERO = {
 
 @dataclass(frozen=True)
 class MetaLoad(Change):
-    """The model is made on the meta device and gets its weights after it is sharded. The plan takes sharded jobs to load
-    so already; this is what to check where a job fails in loading all the same."""
+    """The model is made on the meta device and gets its weights after it is sharded. The plan takes sharded jobs to
+    load so already; this is what to check where a job fails in loading all the same."""
 
     code = "meta-load"
     axis = "load"

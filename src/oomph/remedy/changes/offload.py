@@ -157,7 +157,7 @@ class OffloadActivations(Change):
     def verify(self, job: Job) -> str:
         """The peak."""
         del job
-        return "The peak at the end of forward falls by the saved activations; losses are the same; the host link is busy."
+        return "The peak at the end of forward falls by the saved activations; losses are the same."
 
 
 def options(job: Job) -> tuple[Change, ...]:

@@ -179,7 +179,7 @@ class EightBit(Change):
     def verify(self, job: Job) -> str:
         """The dtype."""
         del job
-        return 'optimizer.state[p]["state1"].dtype is torch.uint8 for the large weights; compare losses of some hundred steps.'
+        return 'optimizer.state[p]["state1"].dtype is torch.uint8 for large weights; compare some hundred losses.'
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ _ZERO = {
 }
 _FSDP = {
     "transformers": 'fsdp=True,\nfsdp_config={"version": 2, "reshard_after_forward": {reshard}},',
-    "axolotl": "fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: {yaml}\n  auto_wrap_policy: TRANSFORMER_BASED_WRAP",
+    "axolotl": "fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: {yaml}\n"
+    "  auto_wrap_policy: TRANSFORMER_BASED_WRAP",
     "llamafactory": "accelerate launch --config_file examples/accelerate/fsdp2_config.yaml ...",
     "torchtitan": '[parallelism]\ndata_parallel_shard_degree = -1\nfsdp_reshard_after_forward = "{titan}"',
     "torchtune": "tune run --nproc_per_node {ranks} full_finetune_distributed --config ...",
@@ -126,7 +127,7 @@ class Shard(Change):
         """The shard."""
         share = f"1/{job.parallel.data}"
         if LEVEL[self.strategy] == LEVEL["zero3"]:
-            return f"After wrapping, memory_allocated() is about {share} of the weights on every rank; losses agree to rounding."
+            return f"After wrapping, memory_allocated() is about {share} of the weights on every rank."
         return f"memory_allocated() after the first step holds {share} of the optimizer states on every rank."
 
 
@@ -162,7 +163,8 @@ class HybridShard(Change):
     def lines(self, job: Job) -> tuple[str, ...]:
         """By framework."""
         table = {
-            "torchtitan": "[parallelism]\ndata_parallel_shard_degree = {ranks}\ndata_parallel_replicate_degree = {copies}",
+            "torchtitan": "[parallelism]\ndata_parallel_shard_degree = {ranks}\n"
+            "data_parallel_replicate_degree = {copies}",
             "axolotl": "dp_shard_size: {ranks}\ndp_replicate_size: {copies}",
             "transformers": 'fsdp="hybrid_shard auto_wrap",',
             "lightning": 'FSDPStrategy(sharding_strategy="HYBRID_SHARD")',
