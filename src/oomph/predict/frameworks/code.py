@@ -111,7 +111,7 @@ class Code:
     compiled: Compiled = "model"
     #: The optimizer's implementation where the job does not say.
     optimizer_impl: Literal["foreach", "fused"] = "foreach"
-    #: An embedding that is made after the freezing trains by accident: its gradient is never freed, and the old embedding
+    #: An embedding that is made after the freezing trains by accident: its gradient is never freed, and the old one
     #: stays referenced (LitGPT >= 0.5 with bitsandbytes).
     stray_embedding: bool = False
     #: What this record leaves open, for people: becomes an assumption of the plan.
