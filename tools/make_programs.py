@@ -1,8 +1,10 @@
-"""Writes the programs: src/oomph/predict/programs/transformers-FAMILY.json, recorded from the real classes.
+"""Writes the programs: src/oomph/predict/programs/transformers-FAMILY.json, recorded from the real classes; and the
+tables of their parameters: src/oomph/job/families/tables/FAMILY.json.
 
     python tools/make_programs.py                      all families
     python tools/make_programs.py llama gpt2           these families
     python tools/make_programs.py --only bf16,sdpa     ways to run that have all of these words; the file has only them
+    python tools/make_programs.py --tables             the tables of parameters, which takes seconds
     python tools/make_programs.py --check llama        make them anew and compare; exit 1 and name what differs
 
 The files speak for the torch and the transformers that are installed; a model's class decides what they say.
@@ -11,6 +13,7 @@ The files speak for the torch and the transformers that are installed; a model's
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,9 +22,12 @@ from typing import Any
 
 from oomph.tracing.programs.families import FAMILIES, Family
 from oomph.tracing.programs.store import Store
+from oomph.tracing.programs.table import table
 from oomph.tracing.programs.ways import Way, fill
 
-FOLDER = Path(__file__).resolve().parent.parent / "src" / "oomph" / "predict" / "programs"
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "oomph"
+FOLDER = SOURCE / "predict" / "programs"
+TABLES = SOURCE / "job" / "families" / "tables"
 
 
 def main() -> int:
@@ -29,19 +35,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Writes programs, or checks those that are there.")
     parser.add_argument("families", nargs="*", choices=[*FAMILIES, []], help="default: all")
     parser.add_argument("--only", default="", help="words that a way to run must have, with commas")
+    parser.add_argument("--tables", action="store_true", help="the tables of parameters only")
     parser.add_argument("--check", action="store_true", help="write nothing; say which files differ")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     code = 0
     for name in options.families or FAMILIES:
-        path = FOLDER / f"transformers-{name}.json"
-        text = contents(FAMILIES[name], wanted(options.only), print_way)
-        if not options.check:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"{path.name} is not what the installed classes do")
-            code = 1
+        family = FAMILIES[name]
+        code = max(code, put(TABLES / f"{name}.json", parameters(family), options.check))
+        if not options.tables:
+            text = contents(family, wanted(options.only), print_way)
+            code = max(code, put(FOLDER / f"transformers-{name}.json", text, options.check))
     return code
+
+
+def put(path: Path, text: str, check: bool) -> int:
+    """Writes a file, or says that it is another."""
+    if not check:
+        path.write_text(text, encoding="utf-8")
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        print(f"{path.relative_to(SOURCE)} is not what the installed classes do")
+        return 1
+    return 0
 
 
 def print_way(family: str, way: Way) -> None:
@@ -57,13 +72,22 @@ def wanted(only: str) -> Callable[[Way], bool]:
 
 def contents(family: Family, which: Callable[[Way], bool], tell: Callable[[str, Way], Any]) -> str:
     """The file of a family."""
+    store = Store("transformers", family.name, versions(), family.ties)
+    fill(store, family, which, lambda way: tell(family.name, way))
+    return store.text()
+
+
+def parameters(family: Family) -> str:
+    """The table of a family."""
+    return json.dumps(table(family, versions()), indent=1) + "\n"
+
+
+def versions() -> dict[str, str]:
+    """Those that the files speak for."""
     import torch
     import transformers
 
-    versions = {"torch": torch.__version__.partition("+")[0], "transformers": transformers.__version__}
-    store = Store("transformers", family.name, versions, family.ties)
-    fill(store, family, which, lambda way: tell(family.name, way))
-    return store.text()
+    return {"torch": torch.__version__.partition("+")[0], "transformers": transformers.__version__}
 
 
 if __name__ == "__main__":

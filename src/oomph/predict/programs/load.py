@@ -150,7 +150,7 @@ class _Joined:
 
     def _item(self, item: Any, storages: list[int], tensors: list[int]) -> list[Any]:
         if isinstance(item, int):
-            return ["drop", storages[item]]
+            return ["drop", storages[item]] if item >= 0 else ["drop_previous", storages[~item]]
         call, used, results = item
         holes = iter(used)
         name, *arguments = (_filled(part, holes, tensors) for part in self.data["calls"][call])

@@ -53,7 +53,7 @@ def sections(run: Run, layers: str) -> tuple[dict[str, Section], dict[str, Link]
 
     Raises ProgramError where the layers after the first differ, or one reads what another made."""
     spans = _spans(run)
-    count = sum(1 for span in spans if span.name.startswith("layer "))
+    count = sum(1 for span in spans if _is_layer(span.name))
     cutter = _Cutter(run, layers, spans)
     result = {"before": cutter.section("before", "before")}
     first, block = (cutter.section(f"layer {layer}", "block", keep=False) for layer in (0, LAYER))
@@ -79,7 +79,7 @@ def _spans(run: Run) -> list[_Span]:
             if spans[-1].name == "before":
                 spans[-1].outlet = item.tensor
             if item.name == "head":
-                if spans[-1].name.startswith("layer "):
+                if _is_layer(spans[-1].name):
                     spans.append(_Span("after", [], spans[-1].outlet, None))
                 spans[-1].outlet = item.tensor
                 spans.append(_Span("loss", [], item.tensor, None))
@@ -100,7 +100,7 @@ def _spans(run: Run) -> list[_Span]:
 
 
 def _is_last(run: Run, name: str) -> bool:
-    numbers = [item.name for item in run.items if isinstance(item, Mark) and item.name.startswith("layer ")]
+    numbers = [item.name for item in run.items if isinstance(item, Mark) and _is_layer(item.name)]
     return numbers[-1] == name
 
 
@@ -112,6 +112,7 @@ class _Cutter:
         self.layers = layers
         self.spans = {span.name: span for span in spans}
         self.made: dict[str, _One] = {}
+        self.numbered: dict[str, _One] = {}
         self.storage_home: dict[int, str] = {}
         self.tensor_home: dict[int, str] = {}
         for span in spans:
@@ -130,29 +131,38 @@ class _Cutter:
         for item in span.items:
             if isinstance(item, Op):
                 one.section.items.append(one.operator(item))
-            elif (storage := one.dropped(item.storage)) is not None:
-                one.section.items.append(Drop(storage))
+            elif (drop := one.dropped(item.storage)) is not None:
+                one.section.items.append(drop)
         if span.outlet is not None:
             one.section.outlet = one.tensor(span.outlet)
+        self.numbered[span_name] = one
         if keep:
             self.made[span_name] = one
         return one.section
 
     def link(self, number: int) -> Link:
-        """Where a tensor is, for whoever is not of its section."""
-        home = self.tensor_home.get(number)
-        if home is None or home not in self.made:
-            raise ProgramError("a tensor of a layer that is not written down is needed outside of it")
-        return Link(self.made[home].section.name, self.made[home].tensors[number])
+        """Where a tensor is, for whoever is not of its section. Raises ProgramError for one that a layer made."""
+        one = self._section_of(self.tensor_home.get(number, ""))
+        return Link(one.section.name, one.tensors[number])
 
-    def storage_link(self, storage: int) -> Link | None:
-        """Where a storage is; None for one of a layer that is not written down."""
-        home = self.storage_home.get(storage)
-        if home is None or home not in self.made:
-            return None
-        one = self.made[home]
-        number = one.storages.get(storage)
-        return None if number is None else Link(one.section.name, number)
+    def storage_link(self, storage: int) -> Link:
+        """Where a storage is, for a tensor of another section. Raises ProgramError for one that a layer made."""
+        one = self._section_of(self.storage_home.get(storage, ""))
+        return Link(one.section.name, one.storages[storage])
+
+    def dying(self, storage: int) -> tuple[str, Link]:
+        """The span that a storage is from, which dies in another, and where it is: for all layers in the block."""
+        home = self.storage_home.get(storage, "")
+        one = self.made.get(home) or self.numbered.get(home)
+        if one is None or storage not in one.storages:
+            raise ProgramError("a storage dies that no section has")
+        return home, Link(one.section.name, one.storages[storage])
+
+    def _section_of(self, home: str) -> _One:
+        one = self.made.get(home)
+        if one is None or one.section.name == "block":
+            raise ProgramError("a tensor that a layer made is used outside of it, beside what it returns")
+        return one
 
 
 class _One:
@@ -193,22 +203,18 @@ class _One:
             self.section.tensor_links[local] = self.cutter.link(number)
         return local
 
-    def storage(self, number: int) -> int:
+    def storage(self, number: int, link: Link | None = None) -> int:
+        """The number of a storage; `link` is where it is, if that was found out."""
         if number in self.storages:
             return self.storages[number]
         run = self.cutter.run
         storage = run.storages[number]
         kind, name = storage.kind, self.relative(storage.name)
-        link = None
         inlet = self.span.inlet
         if kind not in NAMED and inlet is not None and number == run.tensors[inlet].storage:
             kind = "in"
         elif kind not in NAMED and self.cutter.storage_home.get(number) != self.span.name:
-            link = self.cutter.storage_link(number)
-            if link is None:
-                raise ProgramError(
-                    f"{self.span.name} uses what another layer made, beside what it is called with"
-                )
+            link = link or self.cutter.storage_link(number)
             kind = "link"
         local = self.storages[number] = len(self.section.storages)
         self.section.storages.append(Storage(kind, storage.size_bytes, name))
@@ -216,25 +222,31 @@ class _One:
             self.section.storage_links[local] = link
         return local
 
-    def dropped(self, number: int) -> int | None:
-        """The storage that a drop names; None where it belongs to a layer that is not written down."""
-        if number in self.storages:
-            return self.storages[number]
-        storage = self.cutter.run.storages[number]
-        if storage.kind in NAMED or self.cutter.storage_link(number) is not None:
-            return self.storage(number)
-        if self.cutter.storage_home.get(number, "").startswith("layer "):
+    def dropped(self, number: int) -> Drop | None:
+        """The drop of a storage; None where it was dropped already, in another layer."""
+        if number in self.storages or self.cutter.run.storages[number].kind in NAMED:
+            return Drop(self.storage(number))
+        home, link = self.cutter.dying(number)
+        if _is_layer(home) and _is_layer(self.span.name):
+            if int(home.split()[1]) + 1 != int(self.span.name.split()[1]):
+                raise ProgramError(f"what {home} made dies in {self.span.name}")
+            return Drop(link.number, previous=True)
+        if link in self.section.storage_links.values():
             return None
-        raise ProgramError(f"a storage that no section has dies in {self.span.name}")
+        return Drop(self.storage(number, link))
 
     def relative(self, name: str) -> str:
         """A name inside its layer."""
         prefix = f"{self.cutter.layers}."
-        if self.span.name.startswith("layer ") and name.startswith(prefix):
+        if _is_layer(self.span.name) and name.startswith(prefix):
             number, _, rest = name.removeprefix(prefix).partition(".")
             if number == self.span.name.removeprefix("layer "):
                 return rest
         return name
+
+
+def _is_layer(span_name: str) -> bool:
+    return span_name.startswith("layer ")
 
 
 def _numbers(op: Op) -> Iterator[int]:
@@ -251,18 +263,31 @@ def _numbers(op: Op) -> Iterator[int]:
 
 
 def _as_block(first: Section, block: Section) -> bool:
-    """Whether the first layer does what the others do. Its input may live on: the model holds it."""
-    if first == block:
-        return True
+    """Whether the first layer does what the others do. Its input may live on: the model holds it. None is before it."""
     if block.inlet is None:
         return False
-    inlet = block.tensors[block.inlet].storage
-    items = [item for item in block.items if item != Drop(inlet)]
-    return Section(**{**vars(block), "items": items}) == first
+    ours = [item for item in block.items if not (isinstance(item, Drop) and item.previous)]
+    inlet = Drop(block.tensors[block.inlet].storage)
+    return any(
+        _alike(Section(**{**vars(block), "items": items}), first)
+        for items in (ours, [item for item in ours if item != inlet])
+    )
+
+
+def _alike(one: Section, other: Section) -> bool:
+    """The same, though what they take from `before` may be another of the same kind: one mask or the other."""
+    if list(one.tensor_links) != list(other.tensor_links) or list(one.storage_links) != list(
+        other.storage_links
+    ):
+        return False
+    return (
+        Section(**{**vars(other), "tensor_links": one.tensor_links, "storage_links": one.storage_links})
+        == one
+    )
 
 
 def _same(block: Section, other: Section, layers: str) -> None:
-    if block == other:
+    if _alike(block, other):
         return
     for number, (mine, its) in enumerate(zip(block.items, other.items, strict=False)):
         if mine != its:

@@ -7,15 +7,15 @@ heads are multiples of 8 wide, or other kernels would run; layers are three.
 from __future__ import annotations
 
 _ROWS = (
-    # b, s, hidden / heads / 8, intermediate, kv_heads, groups, head_dim, vocab, positions
-    (7, 96, 11, 712, 2, 5, 24, 1013, 4103),
-    (5, 160, 13, 1048, 3, 3, 40, 1499, 4211),
-    (3, 224, 17, 1336, 5, 2, 56, 2003, 4799),
-    (11, 64, 19, 1528, 2, 7, 72, 1747, 4507),
-    (9, 128, 23, 1832, 4, 3, 88, 2503, 5003),
-    (4, 192, 29, 2216, 3, 4, 104, 2999, 5501),
+    # b, s, hidden / heads / 8, intermediate, kv_heads, groups, head_dim, vocab, positions, rotary
+    (7, 96, 11, 712, 2, 5, 24, 1013, 4103, 8),
+    (5, 160, 13, 1048, 3, 3, 40, 1499, 4211, 12),
+    (3, 224, 17, 1336, 5, 2, 56, 2003, 4799, 20),
+    (11, 64, 19, 1528, 2, 7, 72, 1747, 4507, 28),
+    (9, 128, 23, 1832, 4, 3, 88, 2503, 5003, 36),
+    (4, 192, 29, 2216, 3, 4, 104, 2999, 5501, 44),
 )
-_KEYS = ("b", "s", "unit", "intermediate", "kv_heads", "groups", "head_dim", "vocab", "positions")
+_KEYS = ("b", "s", "unit", "intermediate", "kv_heads", "groups", "head_dim", "vocab", "positions", "rotary")
 
 
 def sets(heads: str, *, one: bool = False, hidden: bool = True) -> list[dict[str, int]]:

@@ -46,15 +46,174 @@ def _with_head_dim(dimensions: Dimensions) -> dict[str, Any]:
     return _common(dimensions) | {"head_dim": dimensions["head_dim"]}
 
 
-_LIST = (Family("llama", _with_head_dim),)
+def _also(**fields: Any) -> Callable[[Dimensions], dict[str, Any]]:
+    return lambda dimensions: _common(dimensions) | fields
+
+
+def _partial(dimensions: Dimensions) -> dict[str, Any]:
+    """Only some of a head's dimensions turn with the position."""
+    rope = {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": dimensions["rotary"] / dimensions["head_dim"],
+    }
+    return _common(dimensions) | {"rope_parameters": rope}
+
+
+def _gpt2(dimensions: Dimensions) -> dict[str, Any]:
+    return {
+        "vocab_size": dimensions["vocab"],
+        "n_embd": dimensions["hidden"],
+        "n_inner": dimensions["intermediate"],
+        "n_layer": dimensions["layers"],
+        "n_head": dimensions["heads"],
+        "n_positions": dimensions["positions"],
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+
+
+def _bigcode(dimensions: Dimensions) -> dict[str, Any]:
+    return _gpt2(dimensions) | {"multi_query": dimensions["kv_heads"] == 1}
+
+
+def _falcon(dimensions: Dimensions) -> dict[str, Any]:
+    """As falcon-7b with one head of keys and values, as falcon-40b with some."""
+    return {
+        "vocab_size": dimensions["vocab"],
+        "hidden_size": dimensions["hidden"],
+        "ffn_hidden_size": dimensions["intermediate"],
+        "num_hidden_layers": dimensions["layers"],
+        "num_attention_heads": dimensions["heads"],
+        "num_kv_heads": dimensions["kv_heads"],
+        "multi_query": True,
+        "new_decoder_architecture": dimensions["kv_heads"] != 1,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "max_position_embeddings": 1 << 20,
+    }
+
+
+def _opt(dimensions: Dimensions) -> dict[str, Any]:
+    return {
+        "vocab_size": dimensions["vocab"],
+        "hidden_size": dimensions["hidden"],
+        "word_embed_proj_dim": dimensions["hidden"],
+        "ffn_dim": dimensions["intermediate"],
+        "num_hidden_layers": dimensions["layers"],
+        "num_attention_heads": dimensions["heads"],
+        "max_position_embeddings": dimensions["positions"],
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+
+
+def _bloom(dimensions: Dimensions) -> dict[str, Any]:
+    return {
+        "vocab_size": dimensions["vocab"],
+        "hidden_size": dimensions["hidden"],
+        "n_layer": dimensions["layers"],
+        "n_head": dimensions["heads"],
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+
+
+_NO_PADDING = {"original_max_position_embeddings": 1 << 20, "pad_token_id": 0}
+_WIDE_WINDOW = {"sliding_window": 1 << 19}
+_GPT2_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+_LIST = (
+    Family("llama", _with_head_dim),
+    Family("mistral", lambda dimensions: _with_head_dim(dimensions) | {"sliding_window": None}),
+    Family("qwen2", _common, hidden=False),
+    Family("qwen3", _with_head_dim),
+    Family("gemma", _with_head_dim, heads=("grouped", "equal", "single")),
+    Family(
+        "gemma2",
+        lambda dimensions: _with_head_dim(dimensions) | _WIDE_WINDOW,
+        attention=("eager", "flash_attention_2"),
+    ),
+    Family(
+        "gemma3_text",
+        lambda dimensions: _with_head_dim(dimensions) | _WIDE_WINDOW,
+        heads=("grouped", "single"),
+    ),
+    Family("phi3", _also(**_NO_PADDING), hidden=False),
+    Family("phi", _partial, hidden=False, heads=("equal",)),
+    Family(
+        "gpt2",
+        _gpt2,
+        layers="transformer.h",
+        hidden=False,
+        heads=("equal",),
+        dropout=_GPT2_DROPOUT,
+        ties={"lm_head.weight": "transformer.wte.weight"},
+    ),
+    Family("granite", _common, hidden=False),
+    Family("olmo", _common, hidden=False),
+    Family("olmo2", _common, hidden=False),
+    Family("starcoder2", _also(sliding_window=None), hidden=False, heads=("grouped",)),
+    Family("stablelm", _partial, hidden=False),
+    Family(
+        "gpt_neox",
+        _partial,
+        layers="gpt_neox.layers",
+        hidden=False,
+        heads=("equal",),
+        ties={"lm_head.weight": "gpt_neox.embed_in.weight"},
+    ),
+    Family(
+        "gpt_bigcode",
+        _bigcode,
+        layers="transformer.h",
+        hidden=False,
+        heads=("single", "equal"),
+        dropout=_GPT2_DROPOUT,
+        ties={"lm_head.weight": "transformer.wte.weight"},
+    ),
+    Family(
+        "falcon",
+        _falcon,
+        layers="transformer.h",
+        hidden=False,
+        heads=("single", "grouped"),
+        ties={"lm_head.weight": "transformer.word_embeddings.weight"},
+    ),
+    Family(
+        "opt",
+        _opt,
+        layers="model.decoder.layers",
+        hidden=False,
+        heads=("equal",),
+        dropout={"dropout": 0.0},
+        ties={"lm_head.weight": "model.decoder.embed_tokens.weight"},
+    ),
+    Family(
+        "bloom",
+        _bloom,
+        layers="transformer.h",
+        hidden=False,
+        heads=("equal",),
+        attention=("eager",),
+        ties={"lm_head.weight": "transformer.word_embeddings.weight"},
+    ),
+)
 FAMILIES: Mapping[str, Family] = {family.name: family for family in _LIST}
 
 
-def model(family: Family, dimensions: Dimensions, attention: str, dropout: bool = False) -> Any:
-    """A model of the family on the CPU, untrained, with an output layer of its own."""
+def model(
+    family: Family,
+    dimensions: Dimensions,
+    attention: str,
+    dropout: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> Any:
+    """A model of the family on the CPU, untrained, with an output layer of its own. `more`: further fields of the
+    config."""
     import transformers
 
-    fields = {**family.config(dimensions), **({} if dropout else family.dropout)}
+    fields = {**family.config(dimensions), **({} if dropout else family.dropout), **(more or {})}
     config = transformers.AutoConfig.for_model(family.name, **fields)
     config.tie_word_embeddings = False
     return transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)

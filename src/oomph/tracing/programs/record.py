@@ -14,8 +14,21 @@ from oomph.tracing.programs.forward import Batch, Build, Forward, Subject, forwa
 from oomph.tracing.programs.symbols import Symbols
 from oomph.tracing.settings import Version
 
-#: What a program's sizes are made of; `groups` is heads / kv_heads.
-NAMES = ("b", "s", "hidden", "intermediate", "heads", "kv_heads", "groups", "head_dim", "vocab", "positions")
+#: What a program's sizes are made of; `groups` is heads / kv_heads, `rotary` the part of a head that turns with the
+#: position.
+NAMES = (
+    "b",
+    "s",
+    "hidden",
+    "intermediate",
+    "heads",
+    "kv_heads",
+    "groups",
+    "head_dim",
+    "vocab",
+    "positions",
+    "rotary",
+)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def _with_one(text: str) -> Expression:
 
 def _plain(item: list[Any]) -> Any:
     """An item without the numbers among its arguments, which follow from shapes."""
-    if item[0] == "drop":
+    if item[0] != "op":
         return item
     return [item[1], _tensors(item[2]), item[3], _tensors(list(item[4].values())) if len(item) > 4 else []]
 

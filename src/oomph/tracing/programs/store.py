@@ -55,9 +55,12 @@ class Store:
         }
 
     def _item(self, item: Sequence[Any]) -> Any:
-        """A drop is the storage's number; an operator its call, the tensors among its arguments, and its results."""
+        """A drop is the storage's number n, ~n for the layer before; an operator is its call, the tensors among its
+        arguments, and its results."""
         if item[0] == "drop":
             return item[1]
+        if item[0] == "drop_previous":
+            return ~item[1]
         tensors: list[int] = []
         call = [item[1], *(_without(part, tensors) for part in (item[2], *item[4:]))]
         return [self._place("calls", call), tensors, item[3]]

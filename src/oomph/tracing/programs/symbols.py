@@ -102,10 +102,10 @@ class Symbols:
     def _item(self, items: Sequence[Op | Drop]) -> list[Any]:
         first = items[0]
         if isinstance(first, Drop):
-            return ["drop", first.storage]
+            return ["drop_previous" if first.previous else "drop", first.storage]
         ops = [item for item in items if isinstance(item, Op)]
         args = [self._argument(values) for values in zip(*(op.args for op in ops), strict=True)]
-        result = ["op", first.name, args, first.results]
+        result: list[Any] = ["op", first.name, args, first.results]
         if first.kwargs:
             result.append({name: self._argument([op.kwargs[name] for op in ops]) for name in first.kwargs})
         return result
@@ -136,7 +136,7 @@ def _structure(section: Section) -> list[Any]:
     result: list[Any] = []
     for item in section.items:
         if isinstance(item, Drop):
-            result.append(("drop", item.storage))
+            result.append(("drop", item.storage, item.previous))
         else:
             result.append((item.name, _form(item.args), _form(list(item.kwargs.values())), item.results))
     result.append([(each.kind, each.name) for each in section.storages])

@@ -61,9 +61,10 @@ class Op:
 
 @dataclass
 class Drop:
-    """The last reference to a storage ended."""
+    """The last reference to a storage ended. `previous`: to that storage of the layer before."""
 
     storage: int
+    previous: bool = False
 
 
 @dataclass

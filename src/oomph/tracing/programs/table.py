@@ -1,0 +1,127 @@
+"""Parameter tables: names and shapes of a family's parameters as expressions of its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from oomph.errors import OomphError
+from oomph.memory.recipe.grammar import parse
+from oomph.tracing.programs.dimensions import sets
+from oomph.tracing.programs.errors import ProgramError
+from oomph.tracing.programs.families import Family, model
+from oomph.tracing.programs.record import NAMES
+from oomph.tracing.programs.symbols import Symbols, text
+
+SCHEMA = 1
+#: Fields that every config has, or that have nothing to do with parameters.
+_GENERIC = {
+    "tie_word_embeddings",
+    "use_cache",
+    "return_dict",
+    "output_attentions",
+    "output_hidden_states",
+    "is_encoder_decoder",
+    "is_decoder",
+    "add_cross_attention",
+}
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def table(family: Family, versions: Mapping[str, str]) -> dict[str, Any]:
+    """The file's contents: one table for the class's defaults, and one for each yes-or-no field of the config that
+    changes the parameters, for as many relations of kv_heads to heads as it holds for."""
+    tables: list[dict[str, Any]] = []
+    for heads in family.heads:
+        runs = sets(heads, hidden=family.hidden)
+        default = [_shapes(family, run, {}) for run in runs]
+        _add(tables, family, heads, {}, runs, default)
+        for field, value in _switches(family, runs[0]):
+            try:
+                shapes = [_shapes(family, run, {field: value}) for run in runs]
+            except (OomphError, ValueError, TypeError, RuntimeError, AttributeError):
+                continue  # a field that this class does not do, or not with these dimensions
+            # One with parameters per head (StableLM's qk_layernorm) is left out: a table has no form for it.
+            if shapes != default and all(set(each) == set(shapes[0]) for each in shapes):
+                _add(tables, family, heads, {field: value}, runs, shapes)
+    return {
+        "schema": SCHEMA,
+        "framework": "transformers",
+        "family": family.name,
+        "versions": dict(versions),
+        "layers": family.layers,
+        "ties": dict(family.ties),
+        "tables": tables,
+    }
+
+
+def _shapes(family: Family, dimensions: Mapping[str, int], more: Mapping[str, Any]) -> Shapes:
+    import torch
+
+    with torch.device("meta"):
+        net = model(family, dimensions, family.attention[0], more=more)
+    return {name: tuple(parameter.shape) for name, parameter in net.named_parameters()}
+
+
+def _switches(family: Family, dimensions: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
+    """Fields of the config that are true or false, each with what it is not."""
+    import torch
+
+    with torch.device("meta"):
+        config = model(family, dimensions, family.attention[0]).config
+    for field, value in sorted(config.to_dict().items()):
+        if isinstance(value, bool) and field not in _GENERIC and not field.startswith("_"):
+            yield field, not value
+
+
+def _add(
+    tables: list[dict[str, Any]],
+    family: Family,
+    heads: str,
+    when: Mapping[str, Any],
+    runs: Sequence[Mapping[str, int]],
+    shapes: Sequence[Shapes],
+) -> None:
+    for known in tables:
+        if known["when"] == when and all(
+            _evaluated(known, family, run) == each for run, each in zip(runs, shapes, strict=True)
+        ):
+            known["heads"].append(heads)
+            return
+    if any(set(each) != set(shapes[0]) for each in shapes):
+        raise ProgramError(f"{family.name}: which parameters there are depends on the dimensions")
+    symbols = Symbols(runs, NAMES)
+    found: dict[str, Any] = {"heads": [heads], "when": dict(when), "parameters": {}, "layer": {}}
+    for name in shapes[0]:
+        values = zip(*(each[name] for each in shapes), strict=True)
+        sizes = [text(symbols.size(column, name)) for column in values]
+        number, inside = _inside(family, name)
+        if number is None:
+            found["parameters"][name] = sizes
+        elif found["layer"].setdefault(inside, sizes) != sizes:
+            raise ProgramError(f"{family.name}: layers have a {inside} of another shape each")
+    if any(_evaluated(found, family, run) != each for run, each in zip(runs, shapes, strict=True)):
+        raise ProgramError(f"{family.name}: layers have other parameters each")
+    tables.append(found)
+
+
+def _inside(family: Family, name: str) -> tuple[str | None, str]:
+    prefix = f"{family.layers}."
+    if not name.startswith(prefix):
+        return None, name
+    number, _, rest = name.removeprefix(prefix).partition(".")
+    return number, rest
+
+
+def _evaluated(found: Mapping[str, Any], family: Family, run: Mapping[str, int]) -> Shapes:
+    """All parameters of a model of these dimensions, as the table has them."""
+    result = {name: _numbers(sizes, run) for name, sizes in found["parameters"].items()}
+    for layer in range(run["layers"]):
+        for name, sizes in found["layer"].items():
+            result[f"{family.layers}.{layer}.{name}"] = _numbers(sizes, run)
+    return result
+
+
+def _numbers(sizes: Sequence[str], run: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(parse(size).evaluate(run, {}) for size in sizes)
