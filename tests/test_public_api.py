@@ -9,7 +9,18 @@ import oomph
 from oomph.errors import InputError, OomphError, UsageError
 
 #: What users may import from `oomph`. A name that is added or dropped here is a line in CHANGELOG.md.
-PUBLIC = {"Diagnosis", "OomphError", "SnapshotReport", "__version__", "explain", "snapshot", "trace"}
+PUBLIC = {
+    "Diagnosis",
+    "Job",
+    "OomphError",
+    "Plan",
+    "SnapshotReport",
+    "__version__",
+    "explain",
+    "plan",
+    "snapshot",
+    "trace",
+}
 
 
 def test_the_public_names():

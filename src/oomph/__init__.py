@@ -9,21 +9,37 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["Diagnosis", "OomphError", "SnapshotReport", "__version__", "explain", "snapshot", "trace"]
+__all__ = [
+    "Diagnosis",
+    "Job",
+    "OomphError",
+    "Plan",
+    "SnapshotReport",
+    "__version__",
+    "explain",
+    "plan",
+    "snapshot",
+    "trace",
+]
 
 if TYPE_CHECKING:
-    from oomph.api import explain, snapshot, trace
+    from oomph.api import explain, plan, snapshot, trace
     from oomph.diagnose.model import Diagnosis
     from oomph.diagnose.snapshot.model import SnapshotReport
     from oomph.errors import OomphError
+    from oomph.job.model import Job
+    from oomph.predict.model import Plan
 
 _LAZY = {
     "explain": "oomph.api",
+    "plan": "oomph.api",
     "snapshot": "oomph.api",
     "trace": "oomph.api",
     "Diagnosis": "oomph.diagnose.model",
     "SnapshotReport": "oomph.diagnose.snapshot.model",
     "OomphError": "oomph.errors",
+    "Job": "oomph.job.model",
+    "Plan": "oomph.predict.model",
 }
 
 

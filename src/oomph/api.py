@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from oomph.diagnose.trace.inprocess import Tracing
     from oomph.diagnose.trace.model import TraceReport
     from oomph.evidence.snapshot import Snapshot
+    from oomph.job.model import Job
+    from oomph.predict.model import Plan
 
-__all__ = ["compare", "explain", "snapshot", "trace"]
+__all__ = ["compare", "explain", "plan", "snapshot", "trace"]
 
 
 def explain(
@@ -250,6 +252,74 @@ def trace(
         return Tracing(settings, notes)
     name = target if isinstance(target, str) else getattr(target, "__qualname__", "a function")
     return run_function(Tracing(settings, notes, name), target, dict(keywords or {}))
+
+
+def plan(
+    job: Job | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    gpu: str | None = None,
+    gpus: int | None = None,
+    settings: Mapping[str, object] | None = None,
+    replay: bool = True,
+    network: bool = False,
+) -> Plan:
+    """Predicts what a training job will need, per phase and kind of rank, without a GPU and without PyTorch.
+
+    `job` is a `Job` (oomph.job.model), a model's name, a folder with a config.json, a job file, or several files that
+    describe one job together (docs/job-files.md). `gpu` is the GPU that it is to run on, with how many ("8xH100"), or a
+    machine type; `gpus` their number in all. `settings` change fields of the job by name ({"batch.micro": 2,
+    "parallel.strategy": "fsdp2_full"}). Without `replay`, what is allocated is added up, and nothing is said of what is
+    reserved on top. With `network`, an unknown model is looked for on the hub.
+
+    What neither the job nor the settings say is assumed; the plan lists it. A job with something that is not modelled
+    gives a plan without ranks, that names it under `unsupported`. Raises UsageError for a job that makes no sense, or
+    a name that is not known; InputError for a file that cannot be read.
+    """
+    from oomph.job.change import with_values
+    from oomph.job.defaults import with_defaults
+    from oomph.job.inputs import Inputs, read_inputs
+    from oomph.job.model import Job
+    from oomph.job.placement import with_hardware, with_ranks
+
+    if isinstance(job, Job):
+        given = Inputs(job, whole=True)
+    else:
+        several = [job] if isinstance(job, (str, os.PathLike)) else list(job)
+        given = read_inputs([os.fspath(each) for each in several], network=network)
+    values = dict(settings or {})
+    found = None
+    if gpu is not None:
+        from oomph.hardware.names import asked
+
+        found = asked(gpu)
+    count = found.count if found is not None and gpus is None else gpus
+    if count is not None:
+        values.setdefault("hardware.gpus", count)
+    understood = with_values(with_hardware(given.job, found, count), values)
+    understood = with_ranks(understood, values)
+    understood, assumptions = with_defaults(
+        understood, {*values, *(("batch", "precision") if given.whole else ())}
+    )
+    answer = plan_job(understood, replay=replay, unsupported=given.unsupported)
+    return replace(
+        answer, assumptions=(*assumptions, *answer.assumptions), notes=(*given.notes, *answer.notes)
+    )
+
+
+def plan_job(job: Job, *, replay: bool = True, unsupported: Sequence[str] = ()) -> Plan:
+    """The plan of a job as it stands. `unsupported` is what was asked for beside it and cannot be predicted. Raises
+    UsageError for a job that makes no sense."""
+    from oomph.job.check import check
+    from oomph.job.resolve import resolve
+    from oomph.predict.model import Plan
+    from oomph.predict.plan import plan as predict
+
+    check(job)
+    resolved, assumptions = resolve(job)
+    if unsupported:
+        return Plan(resolved, (), None, None, None, assumptions, tuple(unsupported))
+    answer = predict(resolved, replay=replay)
+    return replace(answer, assumptions=tuple(dict.fromkeys((*assumptions, *answer.assumptions))))
 
 
 def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:

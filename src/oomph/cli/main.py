@@ -20,6 +20,7 @@ from oomph.errors import OomphError
 COMMANDS = {
     "explain": "oomph.cli.explain",
     "snapshot": "oomph.cli.snapshot",
+    "plan": "oomph.cli.plan",
     "trace": "oomph.cli.trace",
     "rule": "oomph.cli.rule",
     "rules": "oomph.cli.rules",
@@ -110,6 +111,7 @@ def cli() -> None:
     oomph explain slurm-*.out logs/  several files and folders of one job
     kubectl logs pod | oomph explain
     oomph snapshot oom.pickle        the same from a memory snapshot: what was alive, what if
+    oomph plan llama-3.1-8b          what a job will need, before there is a script or a GPU
     oomph trace -- train.py          what a script would need, without a GPU
 
     Exit codes: 0 no failure for lack of memory, 1 one was found, 2 the command could not do its work, 130 interrupted

@@ -1,0 +1,132 @@
+"""`oomph plan [MODEL|FILE]...`: what a training job will need on a GPU, before there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from oomph.cli.options import colour_option, quiet_option
+from oomph.cli.plan_options import Optional, job_options
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line of `oomph plan`, as click read it; field names are the options'."""
+
+    inputs: tuple[str, ...]
+    gpu: str | None
+    machine: str | None
+    gpus: str | None
+    per_node: int | None
+    free: str | None
+    capacity: str | None
+    ddp: bool
+    fsdp: str | None
+    fsdp1: str | None
+    zero: str | None
+    tensor: int | None
+    context: int | None
+    pipeline: int | None
+    expert: int | None
+    sequence_parallel: bool
+    offload: tuple[str, ...]
+    batch: int | None
+    seq: int | None
+    accumulation: int | None
+    method: str | None
+    lora: int | None
+    lora_targets: str | None
+    dora: bool
+    qlora: bool
+    quantization: str | None
+    precision: str | None
+    optimizer: str | None
+    checkpointing: str | None
+    attention: str | None
+    loss: str | None
+    compiled: bool
+    framework: tuple[str, ...]
+    torch: str | None
+    eval_batch: int | None
+    generate: int | None
+    alloc_conf: str | None
+    settings: tuple[str, ...]
+    network: bool
+    explain: bool
+    rank: str | None
+    replay: bool
+    output_format: str | None
+    output: str | None
+    save_job: str | None
+    quiet: bool
+    verbose: bool
+    colour: str
+    exit_zero: bool
+
+    @property
+    def output_path(self) -> Path | None:
+        """The file of -o; None for standard output."""
+        return None if self.output in (None, "-") else Path(str(self.output))
+
+
+@click.command(name="plan", cls=Optional, short_help="What a job will need, before there is a GPU.")
+@click.argument("inputs", metavar="[MODEL|FILE]...", nargs=-1)
+@job_options
+@click.option("--explain", is_flag=True, help="Every term of every phase, with the page that explains it.")
+@click.option(
+    "--rank",
+    metavar="R",
+    help="Show this rank.  [default: the one that needs the most]",
+)
+@click.option(
+    "--no-replay",
+    "replay",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Add up what is allocated, and leave out what the allocator reserves on top.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "markdown", "html"]),
+    help="How to print the answer.  [default: text]",
+)
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(), help="Write to FILE instead of standard output."
+)
+@click.option(
+    "--save-job",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write the job as it was understood to FILE (.toml), which oomph plan reads.",
+)
+@quiet_option
+@click.option("-v", "--verbose", is_flag=True, help="Show the traceback of a bug.")
+@colour_option
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even when it does not fit.")
+@click.pass_context
+def command(ctx: click.Context, /, **options: object) -> None:
+    """Predict what a training job will need: the peak of each phase on each kind of rank, whether it fits, and in which
+    phase it breaks. No GPU, no PyTorch and no weights are needed.
+
+    \b
+    oomph plan Llama-3.1-8B --gpu a2-highgpu-8g --fsdp --batch 2 --seq 8192
+    oomph plan Mistral-7B-v0.3 --gpu rtx-4090 --qlora --checkpointing
+    oomph plan config.json args.yaml accelerate.yaml zero3.json --gpu h100x8
+    oomph plan job.toml --set batch.micro=4 --explain
+
+    An input is a model's name, a folder with a config.json, a job file, or a configuration of the frameworks that
+    people train with (docs/job-files.md); several are merged, and flags have the last word. What neither says is
+    assumed, and the answer lists it.
+
+    Exit codes: 0 it fits (or no capacity is known), 1 it does not fit, or may not, 2 the job makes no sense, or asks
+    for something that cannot be predicted (oomph trace runs the real code), 130 interrupted with Ctrl-C.
+    """
+    request = Request(**options)  # type: ignore[arg-type] # click has checked the types
+    ctx.find_root().meta["oomph.verbose"] = request.verbose
+    from oomph.cli.plan_run import run
+
+    ctx.exit(run(request))

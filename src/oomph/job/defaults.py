@@ -1,0 +1,92 @@
+"""What stands in for what nobody said: of a job that was described by a model's name and a few flags.
+
+A job that was read from a framework's own files has that framework's defaults (`job.importers`); these are for others.
+Each choice is the usual one, and where several are usual, one that does not need less memory; each is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from msgspec.structs import replace
+
+from oomph.errors import UsageError
+from oomph.hardware.names import gpu
+from oomph.job.model import DType, Job, Precision
+
+#: bf16 needs Ampere or later (CUDA programming guide: arithmetic of __nv_bfloat16 from compute capability 8.0).
+_BF16 = (8, 0)
+
+Step = Callable[[Job, Collection[str]], tuple[Job, str]]
+
+
+def with_defaults(job: Job, said: Collection[str]) -> tuple[Job, tuple[str, ...]]:
+    """The job with a choice for each part that is not in `said` (paths of fields, "batch.micro"; a part stands for all
+    of its fields), and a sentence for each choice."""
+    sentences = []
+    for step in (_strategy, _precision, _batch, _sequence):
+        job, sentence = step(job, said)
+        if sentence:
+            sentences.append(sentence)
+    return job, tuple(sentences)
+
+
+def _is_said(path: str, said: Collection[str]) -> bool:
+    return any(path == each or path.startswith(f"{each}.") for each in said)
+
+
+def _strategy(job: Job, said: Collection[str]) -> tuple[Job, str]:
+    """Several GPUs without a word on how: each has a copy of the model."""
+    parallel = job.parallel
+    if _is_said("parallel.strategy", said) or parallel.data <= 1 or parallel.strategy != "none":
+        return job, ""
+    job = replace(job, parallel=replace(parallel, strategy="ddp"))
+    return (
+        job,
+        f"DDP over {parallel.data} GPUs: nothing says how they share the work (--fsdp, --zero, --gpus 1).",
+    )
+
+
+def _precision(job: Job, said: Collection[str]) -> tuple[Job, str]:
+    """fp32 weights under autocast for all that trains whole; half-precision weights beside adapters. ZeRO keeps its own
+    fp32 copy."""
+    if _is_said("precision", said):
+        return job, ""
+    half: DType = "bf16" if _has_bf16(job) else "fp16"
+    why = "" if half == "bf16" else f" ({job.hardware.gpu} has no bf16)"
+    if job.method.name != "full":
+        chosen, words = Precision(weights=half, compute=half), f"{half} weights beside the adapters"
+    elif job.parallel.strategy.startswith("zero"):
+        chosen = Precision(weights=half, compute=half, master=True)
+        words = f"{half} weights with DeepSpeed's copy in fp32"
+    else:
+        chosen = Precision(weights="fp32", compute=half, autocast=True)
+        words = f"fp32 weights, {half} autocast"
+    return replace(job, precision=chosen), f"Precision: {words}{why}; nothing says it (--precision)."
+
+
+def _has_bf16(job: Job) -> bool:
+    if not job.hardware.gpu:
+        return True
+    try:
+        found = gpu(job.hardware.gpu)
+    except UsageError:  # the check of the job says so
+        return True
+    return not found.is_cuda or found.capability >= _BF16
+
+
+def _batch(job: Job, said: Collection[str]) -> tuple[Job, str]:
+    if _is_said("batch.micro", said):
+        return job, ""
+    return job, f"Micro-batch of {job.batch.micro}: nothing says it (--batch)."
+
+
+def _sequence(job: Job, said: Collection[str]) -> tuple[Job, str]:
+    if _is_said("batch.sequence", said) or job.batch.sequence is None:
+        return job, ""
+    positions = job.model.get("max_position_embeddings", job.model.get("n_positions"))
+    length = job.batch.sequence
+    if isinstance(positions, int) and 0 < positions < length:
+        length = positions
+        job = replace(job, batch=replace(job.batch, sequence=length))
+    return job, f"Sequences of {length:,} tokens: nothing says it (--seq)."

@@ -1,0 +1,1 @@
+"""What a plan says, for people and for programs."""

@@ -1,0 +1,312 @@
+"""The words and rows that all renderers of plans share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.memory.categories import CATEGORIES
+from oomph.phases import Phase
+from oomph.predict.model import PhasePeak, Plan, RankPlan, Term
+from oomph.report.plan.job_words import model_words, place_words, tidy, training_words
+from oomph.units import GIB, format_bytes
+
+Rows = list[tuple[str, ...]]
+
+#: Characters of a place and of a term's name.
+_PLACE, _TERM = 80, 60
+
+_IN = {
+    Phase.INIT: "at the start",
+    Phase.LOAD: "during load",
+    Phase.FORWARD: "in forward",
+    Phase.BACKWARD: "in backward",
+    Phase.OPTIMIZER: "in the optimizer step",
+    Phase.EVAL: "in evaluation",
+    Phase.GENERATE: "in generation",
+    Phase.SAVE: "while saving",
+    Phase.UNKNOWN: "in an unknown phase",
+}
+
+
+def phase_of(phase: Phase) -> str:
+    """A phase in a sentence: "in backward"."""
+    return _IN[phase]
+
+
+def needs(peak: PhasePeak) -> tuple[int, int]:
+    """The least and the most that a phase needs of what PyTorch can have: what is reserved, where that was played, and
+    what is allocated otherwise. The least is never below what is allocated at the least."""
+    high = peak.reserved_high_bytes if peak.reserved_high_bytes is not None else peak.high_bytes
+    return peak.low_bytes, max(high, peak.high_bytes)
+
+
+def exit_code(plan: Plan) -> int:
+    """0: it fits, or no capacity is known. 1: it does not fit, or may not. 2: it cannot be predicted."""
+    if not plan.ranks:
+        return 2
+    return 0 if plan.fits or plan.capacity_bytes is None else 1
+
+
+def headline(plan: Plan, shown: RankPlan | None = None) -> str:
+    """One sentence: whether it fits; on which rank and in which phase the most is needed, or memory runs out."""
+    if not plan.ranks:
+        return refusal(plan)
+    rank = shown or plan.worst
+    room = plan.capacity_bytes
+    whose = f" on {tidy(rank.ranks)}" if len(plan.ranks) > 1 else ""
+    if plan.fits is False or (plan.fits is None and room is not None):
+        return _too_much(plan, rank, whose, room or 0)
+    peak = highest(rank)
+    low, high = needs(peak)
+    most = f"{interval(low, high)} {phase_of(peak.phase)}{whose}"
+    if room is not None and high > room:
+        held = f"{interval(peak.low_bytes, peak.high_bytes)} {phase_of(peak.phase)}{whose}"
+        return (
+            f"It fits: {held} of {format_bytes(room)} that PyTorch can have are allocated, and what it reserves beyond "
+            "that it gives back before it fails"
+        )
+    if room is None:
+        return f"It needs {most}; without --gpu or --capacity nothing says whether that fits"
+    return f"It fits: it needs {most}, of {format_bytes(room)} that PyTorch can have"
+
+
+def highest(rank: RankPlan) -> PhasePeak:
+    """The phase that needs the most, its upper end counted."""
+    return max(rank.phases.values(), key=lambda peak: needs(peak)[1])
+
+
+def breaking(plan: Plan, rank: RankPlan) -> PhasePeak:
+    """The phase in which memory runs out on this rank, or may: the one that the plan names, else the first that is over
+    the capacity, else the highest."""
+    if plan.fails_in is not None and plan.fails_in in rank.phases:
+        return rank.phases[plan.fails_in]
+    room = plan.capacity_bytes
+    over = [peak for peak in rank.phases.values() if room is not None and needs(peak)[1] > room]
+    return over[0] if over else highest(rank)
+
+
+def shown_peak(plan: Plan, rank: RankPlan) -> PhasePeak:
+    """The phase whose contents are shown: where memory runs out, or the highest."""
+    return highest(rank) if plan.fits or plan.capacity_bytes is None else breaking(plan, rank)
+
+
+def _too_much(plan: Plan, rank: RankPlan, whose: str, room: int) -> str:
+    peak = breaking(plan, rank)
+    low, high = needs(peak)
+    where = f" ({tidy(peak.where, _PLACE)})" if peak.where else ""
+    has = f"of {format_bytes(room)} that PyTorch can have"
+    if plan.fits is False:
+        short = low - room
+        missing = f": at least {format_bytes(short)} short" if short > 0 else ""
+        most = highest(rank)
+        more = (
+            "" if most is peak else f". The most, {interval(*needs(most))}, is needed {phase_of(most.phase)}"
+        )
+        return (
+            f"It does not fit: memory runs out {phase_of(peak.phase)}{where}{whose}, which needs "
+            f"{interval(low, high)} {has}{missing}{more}"
+        )
+    return f"It may not fit: {phase_of(peak.phase)}{where}{whose} it needs {interval(low, high)} {has}"
+
+
+def refusal(plan: Plan) -> str:
+    """Why there is no number, and what to do instead."""
+    asked = "; ".join(tidy(each).removeprefix("unsupported: ") for each in plan.unsupported) or "the job"
+    return (
+        f"unsupported: {asked}. oomph plan does not model that; oomph trace runs the real code without a GPU"
+    )
+
+
+def interval(low: int, high: int) -> str:
+    """Both ends: "36.12 to 38.90 GiB", "900.00 MiB to 1.20 GiB"; one number where they print alike."""
+    first, last = format_bytes(low), format_bytes(high)
+    if first == last:
+        return last
+    number, _, unit = first.partition(" ")
+    return f"{number} to {last}" if unit == last.partition(" ")[2] else f"{first} to {last}"
+
+
+def short_interval(low: int, high: int) -> str:
+    """As `interval`, in GiB with one decimal where both ends are that large: "36.1 to 38.9 GiB"."""
+    if low < GIB:
+        return interval(low, high)
+    first, last = f"{low / GIB:.1f}", f"{high / GIB:.1f}"
+    return f"{last} GiB" if first == last else f"{first} to {last} GiB"
+
+
+def context(plan: Plan) -> str:
+    """What was planned: the model, where, and how it trains."""
+    count = f" ({plan.parameters:,} parameters{_trained(plan)})" if plan.parameters else ""
+    return f"{model_words(plan.job)}{count} on {place_words(plan.job)}: {training_words(plan.job)}."
+
+
+def _trained(plan: Plan) -> str:
+    if plan.trainable == plan.parameters:
+        return ""
+    share = 100 * plan.trainable / plan.parameters
+    return (
+        f", of which {plan.trainable:,} train ({share:.2f} %)" if plan.trainable else ", of which none trains"
+    )
+
+
+def phase_rows(plan: Plan, rank: RankPlan) -> Rows:
+    """Heads and one row for each phase."""
+    played = any(peak.reserved_bytes is not None for peak in rank.phases.values())
+    rows: Rows = [("phase", "allocated", "between", *(["reserved"] if played else []), "")]
+    most = highest(rank)
+    for peak in rank.phases.values():
+        held = [_reserved(peak)] if played else []
+        between = "" if peak.low_bytes == peak.high_bytes else short_interval(peak.low_bytes, peak.high_bytes)
+        last = remark(plan, peak, most)
+        rows.append((str(peak.phase), format_bytes(peak.allocated_bytes), between, *held, last))
+    return rows
+
+
+def remark(plan: Plan, peak: PhasePeak, most: PhasePeak) -> str:
+    """What a phase's row says beside its numbers."""
+    return _verdict(plan, (peak,)) or ("the most" if peak is most else "")
+
+
+def _reserved(peak: PhasePeak) -> str:
+    held = peak.reserved_bytes
+    if held is None:
+        return ""
+    low, high = peak.reserved_low_bytes, peak.reserved_high_bytes
+    return short_interval(held if low is None else low, held if high is None else high)
+
+
+def category_rows(peak: PhasePeak) -> Rows:
+    """Heads, one row for each category that has bytes, and all of them."""
+    sums: dict[str, int] = {}
+    for term in peak.terms:
+        sums[str(term.category)] = sums.get(str(term.category), 0) + term.bytes
+    if not sums:
+        return []
+    total = sum(sums.values())
+    rows: Rows = [("category", "size", "share")]
+    for category in map(str, CATEGORIES):
+        if sums.get(category):
+            rows.append((category, format_bytes(sums[category]), share(sums[category], total)))
+    rows.append(("in all", format_bytes(total), ""))
+    return rows
+
+
+def term_rows(peak: PhasePeak, most: int | None = None, *, pages: bool = False) -> Rows:
+    """Heads and the terms, the largest first: of many the first `most` and the sum of the rest. With `pages`, the name
+    of the page that explains each."""
+    terms = merged(peak.terms)
+    if not terms:
+        return []
+    total = sum(term.bytes for term in terms)
+    shown = terms if most is None or len(terms) <= most + 1 else terms[:most]
+    rows: Rows = [("size", "share", "category", *(["page"] if pages else []), "what")]
+    for term in shown:
+        page = [term.formula] if pages else []
+        name = tidy(term.name, _TERM)
+        rows.append((format_bytes(term.bytes), share(term.bytes, total), str(term.category), *page, name))
+    rest = terms[len(shown) :]
+    if rest:
+        size = sum(term.bytes for term in rest)
+        blank = [""] if pages else []
+        rows.append((format_bytes(size), share(size, total), "", *blank, f"{len(rest):,} smaller terms"))
+    return rows
+
+
+def merged(terms: Sequence[Term]) -> list[Term]:
+    """The terms with bytes, those of one name and category as one, the largest first."""
+    sums: dict[tuple[str, str], Term] = {}
+    for term in terms:
+        key = (str(term.category), term.name)
+        old = sums.get(key)
+        size = term.bytes + (old.bytes if old else 0)
+        sums[key] = Term(term.name, term.category, size, term.formula or (old.formula if old else ""))
+    return sorted((term for term in sums.values() if term.bytes), key=lambda term: -term.bytes)
+
+
+def share(part: int, whole: int) -> str:
+    """A part in percent: "86 %", "< 1 %"."""
+    percent = 100 * part / whole if whole else 0
+    return "< 1 %" if 0 < percent < 1 else f"{percent:.0f} %"
+
+
+def rank_rows(plan: Plan) -> Rows:
+    """Heads and one row for each kind of rank."""
+    rows: Rows = [("ranks", "allocated", "needs", "in", "")]
+    for rank in plan.ranks:
+        peak = highest(rank)
+        rows.append(
+            (
+                tidy(rank.ranks),
+                format_bytes(peak.allocated_bytes),
+                interval(*needs(peak)),
+                str(peak.phase),
+                _verdict(plan, tuple(rank.phases.values()))
+                or ("" if plan.capacity_bytes is None else "fits"),
+            )
+        )
+    return rows
+
+
+def _verdict(plan: Plan, peaks: Sequence[PhasePeak]) -> str:
+    """Whether one of these peaks does not fit, or may not; "" where all fit, or nobody knows."""
+    room = plan.capacity_bytes
+    if room is None or plan.fits:
+        return ""
+    if any(needs(peak)[0] > room for peak in peaks):
+        return "does not fit"
+    return "may not fit" if any(needs(peak)[1] > room for peak in peaks) else ""
+
+
+def end_words(rank: RankPlan) -> str:
+    """What stays between steps; "" where that is not known."""
+    if not rank.end_allocated_bytes:
+        return ""
+    return f"{format_bytes(rank.end_allocated_bytes)} stay allocated between steps."
+
+
+def outside_words(plan: Plan, rank: RankPlan) -> list[str]:
+    """What is needed beside PyTorch's allocator, and that the capacity counts without it."""
+    outside = rank.outside
+    if not outside.high_bytes:
+        return []
+    parts = [f"{tidy(name)} {interval(low, high)}" for name, low, high in outside.parts]
+    listed = f": {'; '.join(parts)}" if parts else ""
+    told = [f"{interval(outside.low_bytes, outside.high_bytes)} of the card on top of these numbers{listed}."]
+    if plan.capacity_bytes is not None:
+        room = format_bytes(plan.capacity_bytes)
+        told.append(f"The {room} that PyTorch can have are what is left with the most of that.")
+    return told
+
+
+def host_words(plan: Plan) -> list[str]:
+    """RAM of one node, and whether the machine has it."""
+    host = plan.host
+    if host is None or not (host.load_bytes or host.train_bytes):
+        return []
+    has = plan.job.hardware.host_bytes
+    whose = plan.job.hardware.machine or "The machine"
+    told = f"{format_bytes(host.load_bytes)} while loading, {format_bytes(host.train_bytes)} while training"
+    parts = "; ".join(f"{tidy(name)} {format_bytes(size)}" for name, size in host.parts if size)
+    sentences = [f"{told}{f' ({parts})' if parts else ''}."]
+    if has is not None:
+        most = max(host.load_bytes, host.train_bytes)
+        enough = "which is enough" if most <= has else f"{format_bytes(most - has)} too little"
+        sentences.append(f"{tidy(whose)} has {format_bytes(has)}, {enough}.")
+    return sentences
+
+
+def allocator_words(rank: RankPlan) -> str:
+    """What the play through the allocator said, beyond the numbers; "" where it adds nothing."""
+    replay = rank.replay
+    if replay is None or not replay.orders_failed:
+        return ""
+    if replay.surely_fails:
+        phase = "" if replay.fails_in is None else f" {phase_of(replay.fails_in)}"
+        return (
+            f"Played through PyTorch's allocator with that capacity, memory runs out{phase} in every order of "
+            "addresses."
+        )
+    return (
+        f"Played through PyTorch's allocator with that capacity, memory runs out in {replay.orders_failed} of "
+        f"{replay.orders_played} orders of addresses."
+    )

@@ -1,0 +1,119 @@
+"""A job on GPUs, and what stands in for what nobody said."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from oomph.errors import UsageError
+from oomph.hardware.names import asked
+from oomph.job.defaults import with_defaults
+from oomph.job.inputs import read_inputs
+from oomph.job.model import Dimension, Hardware, Job, Method, Model, Parallel, Precision
+from oomph.job.placement import with_hardware, with_ranks
+
+
+def test_a_machine_brings_its_gpus_and_its_ram() -> None:
+    job = with_hardware(Job(), asked("p4d.24xlarge x2"))
+    # 1152 GiB each, by the table of EC2.
+    assert job.hardware == Hardware("a100-40gb", "p4d.24xlarge", 16, 8, host_bytes=1152 << 30)
+    assert with_hardware(job, asked("h100")).hardware.machine == ""
+    assert with_hardware(Job(), asked("8xh100"), 4, 2).hardware == Hardware("h100", gpus=4, per_node=2)
+
+
+@pytest.mark.parametrize(
+    ("parallel", "gpus", "said", "data", "in_all"),
+    [
+        (Parallel(), 8, {"hardware.gpus"}, 8, 8),
+        (Parallel(tensor=2), 8, {"hardware.gpus", "parallel.tensor"}, 4, 8),
+        (Parallel(tensor=2, pipeline=2), 1, {"parallel.tensor", "parallel.pipeline"}, 1, 4),
+        (Parallel(data=4), 1, {"parallel.data"}, 4, 4),
+        (Parallel(data=4), 8, {"parallel.data", "hardware.gpus"}, 4, 8),
+        (Parallel(data=4, tensor=2), 1, set(), 4, 8),
+        (Parallel(), 8, set(), 8, 8),
+        (Parallel(), 1, set(), 1, 1),
+    ],
+)
+def test_ranks_and_gpus_are_brought_together(parallel, gpus, said, data, in_all) -> None:
+    job = with_ranks(Job(parallel=parallel, hardware=Hardware(gpus=gpus)), said)
+    assert (job.parallel.data, job.hardware.gpus) == (data, in_all)
+
+
+def test_who_shares_weights_with_nobody_is_asked_how_many() -> None:
+    alone = Job(parallel=Parallel(strategy="zero3"))
+    with pytest.raises(UsageError, match="ZERO3 shares the work of several GPUs"):
+        with_ranks(alone, {"parallel.strategy"})
+    assert with_ranks(alone, {"parallel.strategy", "hardware.gpus"}).parallel.data == 1
+
+
+def test_every_choice_is_said() -> None:
+    job = Job(parallel=Parallel(data=8), hardware=Hardware(gpus=8))
+    chosen, sentences = with_defaults(job, ())
+    assert chosen.parallel.strategy == "ddp"
+    assert chosen.precision == Precision(weights="fp32", compute="bf16", autocast=True)
+    assert [sentence.partition(":")[0].partition(" of ")[0] for sentence in sentences] == [
+        "DDP over 8 GPUs",
+        "Precision",
+        "Micro-batch",
+        "Sequences",
+    ]
+    assert with_defaults(chosen, ("parallel.strategy", "precision", "batch")) == (chosen, ())
+
+
+def test_a_precision_in_part_said_is_said() -> None:
+    job = Job(precision=Precision(weights="fp16"))
+    assert with_defaults(job, ("precision", "batch"))[0].precision.weights == "fp16"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "method", "strategy", "precision"),
+    [
+        ("", "full", "none", Precision(compute="bf16", autocast=True)),
+        ("v100-32gb", "full", "none", Precision(compute="fp16", autocast=True)),
+        ("h100", "lora", "none", Precision(weights="bf16", compute="bf16")),
+        ("t4", "qlora", "none", Precision(weights="fp16", compute="fp16")),
+        ("h100", "full", "zero2", Precision(weights="bf16", compute="bf16", master=True)),
+        ("mi300x", "full", "none", Precision(compute="bf16", autocast=True)),
+        ("nobody knows", "full", "none", Precision(compute="bf16", autocast=True)),
+    ],
+)
+def test_the_precision_that_is_taken(gpu, method, strategy, precision) -> None:
+    job = Job(method=Method(method), parallel=Parallel(strategy=strategy), hardware=Hardware(gpu=gpu))
+    assert with_defaults(job, ())[0].precision == precision
+
+
+def test_no_more_tokens_than_positions() -> None:
+    short = Job(model=Model(config=(Dimension("n_positions", 1024),)))
+    assert with_defaults(short, ())[0].batch.sequence == 1024
+    assert with_defaults(short, ("batch.sequence",))[0].batch.sequence == 2048
+    images = replace(short, batch=replace(short.batch, sequence=None))
+    assert with_defaults(images, ())[0].batch.sequence is None
+
+
+def test_a_folder_is_a_model_and_so_is_its_config(tmp_path) -> None:
+    import json
+
+    config = {
+        "model_type": "gpt2",
+        "n_embd": 48,
+        "n_layer": 3,
+        "n_head": 4,
+        "vocab_size": 100,
+        "n_positions": 64,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for name in (str(tmp_path), str(tmp_path / "config.json")):
+        given = read_inputs([name])
+        assert (given.job.model.family, given.job.model.get("n_layer")) == ("gpt2", 3)
+        assert not given.whole
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\0b"])
+def test_an_empty_input_is_refused(name) -> None:
+    with pytest.raises(UsageError, match="an input is empty"):
+        read_inputs([name])
+
+
+def test_a_very_long_name_is_no_path() -> None:
+    with pytest.raises(UsageError, match="No model"):
+        read_inputs(["x" * 5000])

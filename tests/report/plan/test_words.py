@@ -1,0 +1,225 @@
+"""What is said of a plan, in sentences and rows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from msgspec.structs import replace
+
+from oomph.job.model import (
+    Checkpointing,
+    Hardware,
+    Job,
+    Lora,
+    Method,
+    Optimizer,
+    Parallel,
+    Precision,
+    Quantization,
+)
+from oomph.memory.categories import Category
+from oomph.phases import Phase
+from oomph.predict.model import Host, Outside, Term
+from oomph.report.plan import job_words, words
+from tests.report.plan.plans import ADAPTERS, GIB, JOB, MIB, TERMS, plan, played, rank, refused
+
+
+def test_what_fits_says_the_upper_end_and_the_room() -> None:
+    assert words.headline(plan()) == (
+        "It fits: it needs 35.00 to 39.00 GiB in backward, of 60.00 GiB that PyTorch can have"
+    )
+    assert words.exit_code(plan()) == 0
+
+
+def test_what_may_not_fit_names_phase_and_place() -> None:
+    """The upper end, 39 GiB, is over the 38."""
+    unsure = plan(None, 38, Phase.BACKWARD)
+    assert words.headline(unsure) == (
+        "It may not fit: in backward (the loss) it needs 35.00 to 39.00 GiB of 38.00 GiB that PyTorch can have"
+    )
+    assert words.exit_code(unsure) == 1
+
+
+def test_what_does_not_fit_says_by_how_much() -> None:
+    """Forward needs 29 GiB at the least, 5 more than the 24."""
+    failing = plan(False, 24, Phase.FORWARD)
+    assert words.headline(failing) == (
+        "It does not fit: memory runs out in forward, which needs 29.00 to 33.00 GiB of 24.00 GiB that PyTorch can "
+        "have: at least 5.00 GiB short. The most, 35.00 to 39.00 GiB, is needed in backward"
+    )
+    assert words.exit_code(failing) == 1
+
+
+def test_without_a_capacity_there_is_no_verdict() -> None:
+    unknown = plan(None, None)
+    assert words.headline(unknown).startswith("It needs 35.00 to 39.00 GiB in backward; without --gpu")
+    assert words.exit_code(unknown) == 0
+
+
+def test_what_is_given_back_before_a_failure_does_not_contradict_the_verdict() -> None:
+    """The allocator's play decides: 37 GiB allocated fit into 38, the 39 reserved need not be had."""
+    told = words.headline(plan(True, 38))
+    assert told.startswith("It fits: 35.00 to 37.00 GiB in backward of 38.00 GiB")
+    assert "gives back" in told
+    assert words.phase_rows(plan(True, 38), rank())[-1][-1] == "the most"
+
+
+def test_a_refused_job_says_so_in_one_sentence() -> None:
+    told = words.headline(refused("unsupported: fp8 of TransformerEngine", "unsupported: ring attention"))
+    assert told == (
+        "unsupported: fp8 of TransformerEngine; ring attention. oomph plan does not model that; oomph trace runs the "
+        "real code without a GPU"
+    )
+    assert words.exit_code(refused("x")) == 2
+
+
+def test_several_kinds_of_ranks_are_named() -> None:
+    both = (rank(ranks="ranks 0-3"), rank(ranks="ranks 4-7", first=4, played=False))
+    told = words.headline(plan(ranks=both))
+    assert "in backward on ranks 0-3" in told
+    rows = words.rank_rows(plan(None, 38, ranks=both))
+    assert rows[1] == ("ranks 0-3", "36.00 GiB", "35.00 to 39.00 GiB", "backward", "may not fit")
+    assert rows[2] == ("ranks 4-7", "36.00 GiB", "35.00 to 37.00 GiB", "backward", "fits")
+
+
+def test_the_table_of_phases() -> None:
+    assert words.phase_rows(plan(None, 30, Phase.FORWARD), rank()) == [
+        ("phase", "allocated", "between", "reserved", ""),
+        ("load", "4.00 GiB", "", "4.0 GiB", ""),
+        ("forward", "30.00 GiB", "29.0 to 31.0 GiB", "30.0 to 33.0 GiB", "may not fit"),
+        ("backward", "36.00 GiB", "35.0 to 37.0 GiB", "36.0 to 39.0 GiB", "does not fit"),
+    ]
+    assert words.phase_rows(plan(), rank(played=False))[0] == ("phase", "allocated", "between", "")
+
+
+def test_the_terms_are_summed_by_category_and_name() -> None:
+    backward = rank().phases[Phase.BACKWARD]
+    assert words.category_rows(backward) == [
+        ("category", "size", "share"),
+        ("parameters", "4.00 GiB", "11 %"),  # 4 / 36
+        ("optimizer state", "8.00 GiB", "22 %"),  # 8 / 36
+        ("activations", "23.00 GiB", "64 %"),  # 23 / 36
+        ("communication", "1024.00 MiB", "3 %"),  # 1 / 36
+        ("in all", "36.00 GiB", ""),
+    ]
+    assert words.term_rows(backward, 2)[1:] == [
+        ("20.00 GiB", "56 %", "activations", "saved activations of 32 blocks"),
+        ("8.00 GiB", "22 %", "optimizer state", "AdamW's moments"),
+        ("8.00 GiB", "22 %", "", "3 smaller terms"),  # 4 + 3 + 1
+    ]
+    assert words.term_rows(backward, pages=True)[1][3] == "block"
+    twice = words.merged((*TERMS, Term("logits", Category.ACTIVATIONS, GIB)))
+    assert [term.bytes for term in twice if term.name == "logits"] == [4 * GIB]
+
+
+def test_a_peak_without_terms_has_no_tables() -> None:
+    load = rank().phases[Phase.LOAD]
+    assert words.category_rows(load) == []
+    assert words.term_rows(load) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(0, 100, "0 %"), (1, 1000, "< 1 %"), (1, 100, "1 %"), (1, 1, "100 %"), (1, 0, "0 %")],
+)
+def test_shares(part, whole, text) -> None:
+    assert words.share(part, whole) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (36 * GIB, 39 * GIB, "36.00 to 39.00 GiB"),
+        (900 * MIB, 2 * GIB, "900.00 MiB to 2.00 GiB"),
+        (5 * GIB, 5 * GIB + 1000, "5.00 GiB"),
+        (0, 0, "0 bytes"),
+    ],
+)
+def test_intervals(low, high, text) -> None:
+    assert words.interval(low, high) == text
+
+
+def test_what_is_needed_beside_pytorch() -> None:
+    told = words.outside_words(plan(), rank())
+    assert told[0] == (
+        "600.00 MiB to 3.00 GiB of the card on top of these numbers: CUDA context 300.00 to 1024.00 MiB; NCCL 300.00 "
+        "MiB to 2.00 GiB."
+    )
+    nothing = dataclasses.replace(rank(), outside=Outside(0, 0))
+    assert words.outside_words(plan(), nothing) == []
+
+
+def test_ram_is_compared_with_what_the_machine_has() -> None:
+    told = words.host_words(plan())
+    assert told[0] == (
+        "120.00 GiB while loading, 10.00 GiB while training (eight copies of the weights 120.00 GiB)."
+    )
+    assert told[1] == "a2-highgpu-8g has 680.00 GiB, which is enough."
+    much = words.host_words(plan(host=Host(700 * GIB, 0)))
+    assert much[1] == "a2-highgpu-8g has 680.00 GiB, 20.00 GiB too little."
+    assert words.host_words(plan(host=None)) == []
+
+
+def test_the_allocators_play_is_told_where_it_failed() -> None:
+    assert words.allocator_words(rank()) == ""
+    assert words.allocator_words(rank(replay=played(0))) == ""
+    assert "in 3 of 8 orders" in words.allocator_words(rank(replay=played(3)))
+    assert "runs out in backward in every order" in words.allocator_words(rank(replay=played(8)))
+
+
+def test_a_job_in_words() -> None:
+    assert words.context(plan()) == (
+        "acme/decoder-8b (8,030,261,248 parameters) on 8 x NVIDIA A100-SXM4-40GB (a2-highgpu-8g): all weights train; "
+        "FSDP2 over 8, resharded after forward; fp32 weights, bf16 autocast; AdamW (foreach); batch 2 x 8,192 tokens, "
+        "4 forwards a step; no checkpointing; attention sdpa; transformers 5.1, torch 2.9."
+    )
+    part = dataclasses.replace(plan(), trainable=80_302_612)
+    assert "of which 80,302,612 train (1.00 %)" in words.context(part)
+
+
+def test_words_of_a_jobs_parts() -> None:
+    assert job_words.method_words(Job(method=ADAPTERS)) == "LoRA of rank 16 on q_proj, v_proj"
+    quantised = Method("qlora", Lora(dora=True), Quantization(kind="nf4", double=True))
+    assert job_words.method_words(Job(method=quantised)) == (
+        "DoRA of rank 8 on q_proj, v_proj on nf4 weights, quantised twice"
+    )
+    assert job_words.method_words(Job(method=Method(frozen=("vision",)))) == "some weights are frozen"
+    assert job_words.precision_words(Precision()) == "fp32 weights"
+    assert job_words.precision_words(Precision(compute="bf16")) == "fp32 weights, bf16 products"
+    assert (
+        job_words.precision_words(Precision("bf16", "bf16", master=True))
+        == "bf16 weights with a copy in fp32"
+    )
+    assert job_words.optimizer_words(Optimizer(impl="bnb_paged", state="int8")) == (
+        "AdamW (bitsandbytes, paged, int8 states)"
+    )
+    assert job_words.optimizer_words(Optimizer(offload="cpu")) == "AdamW (foreach, states on the host)"
+    split = Parallel(tensor=4, pipeline=2, data=2, sequence_parallel=True, offload_parameters=True)
+    assert job_words.parallel_words(split) == (
+        "2 data ranks, tensor parallel over 4, pipeline parallel over 2, sequence parallel, parameters on the host"
+    )
+    assert job_words.place_words(Job()) == "a GPU that is not named"
+    assert job_words.place_words(Job(hardware=Hardware(gpus=4))) == "4 x GPU"
+    assert job_words.place_words(Job(hardware=Hardware(gpu="nothing"))) == "nothing"
+    assert "one block of 3 checkpointed" in job_words.training_words(
+        Job(checkpointing=Checkpointing(mode="every_n", every=3))
+    )
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_has_its_words(phase) -> None:
+    assert words.phase_of(phase)
+
+
+def test_every_value_of_a_job_has_its_words() -> None:
+    from typing import get_args
+
+    from oomph.job.model import CheckpointMode, OptimizerImpl, Strategy
+
+    for strategy in get_args(Strategy):
+        assert job_words.training_words(replace(JOB, parallel=Parallel(strategy=strategy, data=8)))
+    for impl in get_args(OptimizerImpl):
+        assert job_words.optimizer_words(Optimizer(impl=impl))
+    for mode in get_args(CheckpointMode):
+        assert job_words.training_words(replace(JOB, checkpointing=Checkpointing(mode=mode)))
