@@ -1,52 +1,169 @@
-"""The plan of a job: peaks of every phase on every kind of rank, and whether it fits."""
+"""The plan of a job: peaks of every phase on every kind of rank, and whether it fits.
+
+`plan` is what everybody calls; `peak_bytes` is the number alone, for a search over thousands of jobs.
+"""
 
 from __future__ import annotations
 
-from oomph.hardware.gpus import Gpu
-from oomph.hardware.names import gpu as gpu_named
+from dataclasses import replace
+
+from oomph.errors import UsageError
+from oomph.hardware.outside import available_bytes
 from oomph.job.model import Job
-from oomph.predict.compose.setup import Setup
+from oomph.job.resolve import resolve
+from oomph.memory.prediction import Prediction
+from oomph.phases import Phase
+from oomph.predict.compose.run import compose, gpu_of, setup_of
 from oomph.predict.compose.step import Step
-from oomph.predict.compose.units import units_of
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
+from oomph.predict.host import host_of
+from oomph.predict.interval import situation, widen
+from oomph.predict.model import Outside, PhasePeak, Plan, RankPlan, Term
+from oomph.predict.outside import outside_of
 from oomph.predict.peak_sink import PeakSink
-from oomph.predict.sharding.none import Unsharded
-from oomph.predict.sink import Sink
-
-#: What the programs were recorded with, where the job names no version.
-DEFAULT_TORCH = (2, 13)
 
 
-def setup_of(job: Job, code: Code) -> Setup:
-    """A job with one framework's code."""
-    version = job.framework.version("torch")
-    torch = (version[0], version[1] if len(version) > 1 else 0) if version else DEFAULT_TORCH
-    return Setup(job, code, _gpu(job), torch)
+def peak_bytes(job: Job) -> int:
+    """The highest allocated bytes of any phase under the likeliest code; the job is taken as it is (resolved, checked).
+    Raises UsageError as `compose` does."""
+    sink = PeakSink(compose=False)
+    compose(setup_of(job, variants(job)[0]), sink)
+    return max(each.bytes for each in sink.peaks().values())
 
 
-def _gpu(job: Job) -> Gpu | None:
-    return gpu_named(job.hardware.gpu) if job.hardware.gpu else None
+def capacity_of(job: Job) -> int | None:
+    """What PyTorch can have on one card, at the least: as the job says, what is free, or the card less its context."""
+    hardware = job.hardware
+    if hardware.capacity_bytes is not None:
+        return hardware.capacity_bytes
+    gpu = gpu_of(job)
+    if gpu is None:
+        return hardware.free_bytes
+    low = available_bytes(gpu).low_bytes
+    if hardware.free_bytes is None:
+        return low
+    return min(low, hardware.free_bytes)
 
 
-def compose(setup: Setup, sink: Sink, steps: int = 2) -> Step:
-    """Plays two steps of the job on a sink."""
-    from oomph.predict.optimizers import stepper_for
-
-    units = units_of(setup)
-    step = Step(setup, sink, Unsharded(units.units, sink), stepper_for(setup.job), units)
-    step.load()
-    step.train(steps)
-    return step
-
-
-def code_variants(job: Job) -> tuple[Code, ...]:
-    """The codes that the job may run, the likeliest first."""
-    return variants(job)
+def plan(job: Job, replay: bool = True) -> Plan:
+    """The plan. `replay`: the timeline is played through the simulated allocator, for reserved bytes and the verdict
+    with cached memory; without it allocated bytes decide. What is not modelled is named in `unsupported`, and then there
+    are no numbers. Raises UsageError for a job that contradicts itself (`job.check`)."""
+    job, assumptions = resolve(job)
+    try:
+        return _planned(job, assumptions, replay)
+    except UsageError as error:
+        if not str(error).startswith("unsupported"):
+            raise
+        reason = str(error).partition(":")[2].strip()
+        return Plan(job, (), capacity_of(job), None, None, assumptions, (reason,))
 
 
-def peaks(job: Job) -> PeakSink:
-    """Allocated peaks by arithmetic, under the likeliest code."""
-    sink = PeakSink()
-    compose(setup_of(job, code_variants(job)[0]), sink)
-    return sink
+def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
+    codes = variants(job)
+    sinks: list[tuple[Code, PeakSink, Step]] = []
+    for code in codes:
+        sink = PeakSink()
+        try:
+            sinks.append((code, sink, compose(setup_of(job, code), sink)))
+        except UsageError:
+            if code is codes[0]:
+                raise
+    first = sinks[0]
+    capacity = capacity_of(job)
+    outside = outside_of(job)
+    prediction = _replayed(job, first[0], capacity) if replay else None
+    phases = _phases(job, sinks, prediction)
+    end = first[1].current_bytes if first[2].end_bytes == 0 else first[2].end_bytes
+    count = job.parallel.ranks
+    rank = RankPlan(
+        "the only rank" if count == 1 else f"all {count} ranks", 0, phases, end, outside, prediction
+    )
+    fits, fails_in = _verdict(rank, capacity, outside)
+    code = first[0]
+    notes = tuple(dict.fromkeys((*code.notes, *first[2].stepper.assumptions)))
+    more = [] if job.framework.name else [f"The training code is taken to be that of {code.label}."]
+    setup = first[2].setup
+    return Plan(
+        job,
+        (rank,),
+        capacity,
+        fits,
+        fails_in,
+        (*assumptions, *more, *notes),
+        host=host_of(job, first[2].units.units),
+        parameters=setup.architecture.total,
+        trainable=sum(
+            each.numel for unit in first[2].units.units for each in unit.parameters if each.trainable
+        ),
+    )
+
+
+def _phases(
+    job: Job, sinks: list[tuple[Code, PeakSink, Step]], prediction: Prediction | None
+) -> dict[Phase, PhasePeak]:
+    where = situation(job)
+    known = [sink.peaks() for _, sink, _ in sinks]
+    found: dict[Phase, PhasePeak] = {}
+    for phase, peak in known[0].items():
+        others = [each[phase].bytes for each in known[1:] if phase in each]
+        low, high = widen(peak.bytes, "allocated", where, others)
+        terms = tuple(
+            Term(name, category, size)
+            for (category, name), size in sorted(peak.parts.items(), key=_by_size)
+            if size
+        )
+        found[phase] = PhasePeak(phase, peak.bytes, low, high, peak.where, terms)
+    if prediction is None:
+        return found
+    for phase, its in prediction.phases.items():
+        if phase not in found:
+            continue
+        lowest, highest = widen(
+            its.reserved_bytes, "reserved", where, (its.reserved_low_bytes, its.reserved_high_bytes)
+        )
+        found[phase] = replace(
+            found[phase],
+            reserved_bytes=its.reserved_bytes,
+            reserved_low_bytes=max(lowest, found[phase].low_bytes),
+            reserved_high_bytes=max(highest, found[phase].high_bytes),
+        )
+    return found
+
+
+def _by_size(item: tuple[object, int]) -> int:
+    return -item[1]
+
+
+def _replayed(job: Job, code: Code, capacity: int | None) -> Prediction:
+    from oomph.memory.allocator.settings import AllocatorSettings, parse_settings
+    from oomph.predict.event_sink import EventSink
+    from oomph.predict.replay import played
+
+    sink = EventSink()
+    compose(setup_of(job, code), sink)
+    settings = parse_settings(job.allocator) if job.allocator else AllocatorSettings()
+    return played(sink, settings, capacity, 0)
+
+
+def _verdict(rank: RankPlan, capacity: int | None, outside: Outside) -> tuple[bool | None, Phase | None]:
+    """Fits: the upper end does. Does not: the lower end of what is allocated does not, or every play ran out."""
+    if capacity is None:
+        return None, None
+    room = capacity - max(0, outside.high_bytes - outside.context_high_bytes)
+    most = room + outside.high_bytes - outside.low_bytes
+    surely = [phase for phase, peak in rank.phases.items() if peak.low_bytes > most]
+    if surely:
+        return False, surely[0]
+    open_ = [phase for phase, peak in rank.phases.items() if _upper(peak) > room]
+    if not open_:
+        return True, None
+    if rank.replay is not None and rank.replay.surely_fails:
+        return False, rank.replay.fails_in
+    return None, open_[0]
+
+
+def _upper(peak: PhasePeak) -> int:
+    """PyTorch gives cached memory back before it fails, so what is allocated has to fit; fragments come on top."""
+    return peak.high_bytes

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from oomph.errors import UsageError
 from oomph.predict.compose.setup import Setup
+from oomph.predict.engine import losses
 from oomph.predict.engine.adapters import PeftAdapters
 from oomph.predict.engine.graph import Graph
-from oomph.predict.engine.heap import Heap
+from oomph.predict.engine.compiled import HEAVY, partition
+from oomph.predict.engine.heap import Heap, Storage, Tensor
 from oomph.predict.engine.piece import Piece, build
 from oomph.predict.engine.play import Scope, run
 from oomph.predict.engine.program import Values
 from oomph.predict.programs.load import Section
 from oomph.predict.sink import Template
 
-_KEPT = 512
+_KEPT_BY_POLICY = frozenset(
+    ("aten._scaled_dot_product_flash_attention", "aten._scaled_dot_product_efficient_attention")
+)
 
 
 @dataclass(frozen=True)
@@ -32,11 +37,12 @@ class Mode:
     accumulates: bool = False
     hold_grad: bool = False
     early_stop: bool = False
+    selective: bool = False
 
 
-def _scope(setup: Setup, mode: Mode) -> Scope:
+def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
     heap = Heap()
-    graph = Graph(heap, accumulates=mode.accumulates) if mode.grad else None
+    graph = Graph(heap, accumulates=mode.accumulates, fused=fused) if mode.grad else None
     adapters = None
     lora = setup.job.method.lora
     if lora is not None and setup.code.lora == "peft":
@@ -63,7 +69,10 @@ def _scope(setup: Setup, mode: Mode) -> Scope:
 
 def section(setup: Setup, name: str) -> Section:
     """A section of the variant; the loss is that of the code, or the recorded one."""
-    found = setup.program.sections.get(name)
+    sections = setup.program.sections
+    found = (
+        sections.get(f"loss:{setup.code.loss}", sections.get(name)) if name == "loss" else sections.get(name)
+    )
     if found is None:
         raise UsageError(f"unsupported: the program of {setup.file.family} has no section {name}.")
     return found
@@ -71,17 +80,74 @@ def section(setup: Setup, name: str) -> Section:
 
 @lru_cache(maxsize=4096)
 def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
-    scope = _scope(setup.setup, mode)
+    inner = setup.setup
+    its = section(inner, "block")
+    scope = _compiled(inner, mode, its) if inner.compiles_blocks else _scope(inner, mode)
+    given: list[int] = []
+    if mode.selective:
+        scope.policy = selective_policy(inner.code.selective_every)
+        if mode.grad:
+            first = block(inner, Mode(grad=False, pinned=True, selective=True))
+            given = [first.forward.sizes[each] for each in first.policy]
     if mode.early_stop:
-        scope.stop = _last_save(setup.setup, mode)
+        scope.stop = _last_save(inner, mode)
     return build(
         scope,
-        section(setup.setup, "block"),
+        its,
         requires=mode.requires,
         pinned=mode.pinned,
         reentrant=mode.reentrant,
         hold_grad=mode.hold_grad,
+        given=given,
     )
+
+
+def selective_policy(every: int) -> Callable[[str], bool]:
+    """torchtitan's policy per operator: results of attention are kept, and of matrix products all but every `every`-th
+    (torchtitan/parallelisms/parallelize_llama.py, _get_custom_policy)."""
+    products = 0
+
+    def keeps(name: str) -> bool:
+        nonlocal products
+        if name == "aten.mm":
+            products += 1
+            return every < 2 or products % every != 0
+        return name in _KEPT_BY_POLICY
+
+    return keeps
+
+
+def _compiled(setup: Setup, mode: Mode, its: Section, root: int | None = None) -> Scope:
+    """A scope in which torch.compile has chosen what exists."""
+    dry = _scope(setup, replace(mode, grad=True, accumulates=False))
+    build(dry, its, requires=mode.requires, pinned=True, root=root)
+    needed: dict[int, bool] = {}
+    if dry.graph is not None:
+        for name, storage in dry.graph.read_by:
+            number = dry.ids.get(id(storage))
+            if number is not None:
+                needed[number] = needed.get(number, False) or name in HEAVY
+    program = setup.program
+    sizes = {number: dry.values[str(each[1])] for number, each in enumerate(program.storages)}
+    outlets = {
+        program.tensors[each][0] for each in (its.outlet, root, *program.kept.values()) if each is not None
+    }
+    chosen = partition(program, its, sizes, needed if mode.grad else {}, outlets)
+    scope = _scope(setup, mode, fused=True)
+    scope.partition = chosen
+    scope.wanted = frozenset(needed)
+
+    def kept_for(tensor: Tensor) -> list[Storage]:
+        number = scope.ids.get(id(tensor.storage))
+        if number is None:
+            return [tensor.storage]
+        if number not in chosen.parts:
+            return [tensor.storage]
+        return [scope.storages[each] for each in chosen.parts[number] if each in scope.storages]
+
+    if scope.graph is not None:
+        scope.graph.kept_for = kept_for
+    return scope
 
 
 def _last_save(setup: Setup, mode: Mode) -> int:
@@ -121,6 +187,7 @@ def key_of(setup: Setup) -> tuple[object, ...]:
         job.attention,
         job.loss,
         job.compile,
+        setup.precision,
         setup.torch,
         None if setup.gpu is None else setup.gpu.short_name,
     )
@@ -135,15 +202,28 @@ def block(setup: Setup, mode: Mode) -> Piece:
 def _head(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
     inner = setup.setup
     scope = _scope(inner, mode)
-    after, loss = section(inner, "after"), section(inner, "loss")
-    root = inner.program.kept["loss"]
     code = inner.code
+    after = section(inner, "after")
+    if code.loss == losses.LINEAR and "loss:fused_linear_ce" not in inner.program.sections:
+        return _linear_head(inner, scope, after, mode)
+    loss = section(inner, "loss")
+    root = inner.program.kept["loss"]
     kept = [each for each in inner.program.kept.values() if each != root]
+    more: Section | None = loss
+    if inner.compiles_loss:
+        assert after.outlet is not None
+        assert loss.inlet is not None
+        after = Section([*after.items, ["link", after.outlet, loss.inlet], *loss.items], after.inlet, root)
+        more = None
+    if inner.compiles_loss or (inner.compiles_blocks and inner.code.compiled == "model"):
+        scope = _compiled(inner, mode, after, root if more is None else None)
+    if f"loss:{code.loss}" not in inner.program.sections and not inner.compiles_loss:
+        scope.instead = _instead(inner, code.loss)
     late = code.outputs_to_fp32 and not code.cast_before_loss
     return build(
         scope,
         after,
-        loss,
+        more,
         requires=mode.requires,
         pinned=mode.pinned,
         root=root,
@@ -151,6 +231,37 @@ def _head(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
         to_fp32=kept if late else (),
         kept=kept if code.logits_through_backward else (),
     )
+
+
+def _instead(setup: Setup, loss: str) -> Any:
+    """What runs in place of the recorded loss. Raises UsageError for a loss that is neither recorded nor composed."""
+    if loss == losses.RECORDED:
+        return None
+    if loss == losses.FUSED:
+        return losses.fused
+    if loss == losses.LOW:
+        return losses.low
+    raise UsageError(
+        f"unsupported: the loss {loss} with {setup.code.label} is not modelled; `oomph trace` runs the training script "
+        "itself."
+    )
+
+
+def _linear_head(setup: Setup, scope: Scope, after: Section, mode: Mode) -> Piece:
+    """Final norm, then output layer and loss as one kernel."""
+    weight = f"{setup.architecture.head}.weight"
+    scope.head = weight
+    norm, number, _ = losses.split_at_head(after, scope, weight)
+
+    def finish(scope: Scope) -> Tensor:
+        trains = setup.weight(weight).trainable and scope.graph is not None
+        dtype = "fp32" if setup.precision.startswith("fp32") else "bf16"
+        hidden = scope.tensor(number)
+        loss = losses.fused_linear(scope, hidden, setup.dims["vocab"], trains, dtype)
+        scope.heap.release(hidden.storage)
+        return loss
+
+    return build(scope, norm, requires=mode.requires, pinned=mode.pinned, finish=finish)
 
 
 def head(setup: Setup, mode: Mode) -> Piece:

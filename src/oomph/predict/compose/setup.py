@@ -163,6 +163,16 @@ class Setup:
             return recorded is None
         return recorded is not None and set(recorded.get("targets", ())) == set(lora.targets)
 
+    @property
+    def compiles_blocks(self) -> bool:
+        """Whether torch.compile sees the layers. With PEFT's adapters they are played as they are (an assumption)."""
+        return self.job.compile and not (self.job.method.lora is not None and self.code.lora == "peft")
+
+    @property
+    def compiles_loss(self) -> bool:
+        """Whether it sees output layer and loss together."""
+        return self.compiles_blocks and self.code.compiled.endswith("and_loss")
+
     def adapts(self, parameter: Parameter) -> bool:
         """Whether a linear layer has adapters."""
         lora = self.job.method.lora

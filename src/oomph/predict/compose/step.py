@@ -51,6 +51,8 @@ class Step:
     _parameters: tuple[UnitParameter, ...] = ()
     _by_name: dict[str, UnitParameter] = field(default_factory=dict)
     _first: bool = True
+    _ties: dict[str, str] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
 
     def load(self) -> None:
         """The model on the device, wrapped; the optimizer is made."""
@@ -58,6 +60,9 @@ class Step:
         for unit in self.units.units:
             for each in unit.parameters:
                 self._by_name[each.name] = each
+        for each in self.setup.architecture.parameters:
+            if each.tied:
+                self._ties[each.name] = each.tied
         self.sharding.setup()
         self._parameters = tuple(self.sharding.optimizer_parameters())
         self.stepper.setup(self.sink, self._parameters)
@@ -94,6 +99,10 @@ class Step:
             self.sink.free(handle)
         self._kept = []
 
+    def begin_backward(self) -> None:
+        """No parameter has a new gradient yet."""
+        self._seen.clear()
+
     def workspace(self, thread: str) -> None:
         """cuBLAS's workspace: one for each thread that multiplies, taken at its first product and kept."""
         if thread in self._workspaces:
@@ -106,20 +115,24 @@ class Step:
 
     def grads(self, unit: int, piece: Piece, handles: Sequence[int]) -> list[Grad]:
         """A piece's gradients with their parameters; those of an optimizer that steps in backward are used up."""
-        found = [
-            Grad(handles[each.number], self._named(each.parameter), each.bytes)
-            for each in piece.grads
-            if each.number >= 0 and handles[each.number] >= 0
-        ]
+        found = []
+        for each in piece.grads:
+            handle = handles[each.number] if each.number >= 0 else -1
+            name = self._ties.get(each.parameter, each.parameter)
+            if handle < 0:
+                continue
+            if unit in self.units.outside and name in self._seen:
+                # A tied weight's second gradient is added to its first.
+                self.sink.free(handle)
+                continue
+            self._seen.add(name)
+            found.append(Grad(handle, self._by_name[name], each.bytes))
         if not self.stepper.in_backward:
             return found
         for each in found:
             self.stepper.step(self.sink, (each.parameter,), self._first)
             self.sink.free(each.handle)
         return []
-
-    def _named(self, name: str) -> UnitParameter:
-        return self._by_name[name]
 
 
 class Forward:
@@ -175,7 +188,7 @@ class Forward:
     def checkpointed(self, number: int) -> bool:
         """Whether a layer's activations are recomputed."""
         checkpointing = self.setup.job.checkpointing
-        if checkpointing.mode == "full":
+        if checkpointing.mode in ("full", "selective_op"):
             return True
         return checkpointing.mode == "every_n" and number % max(1, checkpointing.every) == 0
 
@@ -202,7 +215,13 @@ class Forward:
             accumulates=accumulates,
             hold_grad=later,
             early_stop=checkpointed and not self.reentrant(number),
+            selective=self.selective,
         )
+
+    @property
+    def selective(self) -> bool:
+        """Whether a policy keeps some operators' results."""
+        return self.setup.job.checkpointing.mode == "selective_op"
 
     def reentrant(self, number: int) -> bool:
         """Whether the layer is checkpointed the reentrant way."""
@@ -215,10 +234,11 @@ class Forward:
         sink.phase(Phase.FORWARD, f"block {number}")
         step.sharding.forward_before(unit)
         if self.checkpointed(number):
-            piece = pieces.block(self.setup, Mode(grad=False, pinned=True))
+            piece = pieces.block(self.setup, Mode(grad=False, pinned=True, selective=self.selective))
             handles = sink.play(piece.forward, [hidden])
             self._casts(piece, handles)
-            self.layers.append(Layer(hidden, None, checkpointed=True))
+            kept = [handles[each] for each in piece.policy]
+            self.layers.append(Layer(hidden, None, kept, checkpointed=True))
         else:
             piece = pieces.block(self.setup, self.mode(number, accumulates))
             handles = sink.play(piece.forward, [hidden])
@@ -268,6 +288,7 @@ class Backward:
     def run(self) -> None:
         """Loss, layers in reverse, embedding."""
         step, sink, forward = self.step, self.sink, self.forward
+        step.begin_backward()
         sink.phase(Phase.BACKWARD, "loss and output layer")
         step.workspace("backward")
         step.sharding.backward_begin()
@@ -307,7 +328,7 @@ class Backward:
         accumulates = step.sharding.holds_gradients() or step.stepper.in_backward
         if piece is None:
             piece = pieces.block(step.setup, forward.mode(number, accumulates))
-            handles = sink.play(piece.forward, [layer.inlet])
+            handles = sink.play(piece.forward, [layer.inlet, *layer.handles])
             for each in piece.after_forward:
                 sink.free(handles[each])
         if piece.backward is None:

@@ -20,6 +20,11 @@ class Units:
     front: int
     head: int
 
+    @property
+    def outside(self) -> frozenset[int]:
+        """The units that hold what is in no layer."""
+        return frozenset((0, self.front, self.head))
+
 
 def units_of(setup: Setup) -> Units:
     """Groups for this job: blocks as units, embedding and output layer in the root or apart."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oomph.memory.categories import Category
+from oomph.predict.engine.compiled import HEAVY
 from oomph.predict.engine.heap import Heap, Shape, Storage, Tensor, contiguous, is_dense, numel
 
 #: Gradients of a node's results, one per result; None where none came.
@@ -20,7 +21,18 @@ Grads = list[Tensor | None]
 class Node:
     """One operator in the graph. `edges` are its differentiable arguments (None where no gradient is wanted)."""
 
-    __slots__ = ("attributes", "back", "edges", "grads", "metas", "name", "results", "saved", "sequence")
+    __slots__ = (
+        "attributes",
+        "back",
+        "edges",
+        "fused",
+        "grads",
+        "metas",
+        "name",
+        "results",
+        "saved",
+        "sequence",
+    )
 
     def __init__(self, sequence: int, name: str, edges: list[Edge | None], results: list[Tensor]) -> None:
         self.sequence = sequence
@@ -32,6 +44,7 @@ class Node:
         self.back: Callable[[Heap, Node, Grads], Sequence[Tensor | None]] | None = None
         self.metas: list[Tensor | None] = []
         self.attributes: dict[str, object] = {}
+        self.fused = False
 
 
 @dataclass(frozen=True)
@@ -56,12 +69,17 @@ class LeafGrad:
 class Graph:
     """The nodes of one forward, and their backward."""
 
-    def __init__(self, heap: Heap, *, accumulates: bool = False) -> None:
+    def __init__(self, heap: Heap, *, accumulates: bool = False, fused: bool = False) -> None:
         self.heap = heap
         self.nodes: list[Node] = []
         self.accumulates = accumulates
-        #: How many tensors were saved.
+        #: Compiled: what works element by element exists only where a kernel of its own reads it.
+        self.fused = fused
+        #: Of a tensor that is saved, the storages that are kept in its place.
+        self.kept_for: Callable[[Tensor], Sequence[Storage]] | None = None
+        #: How many tensors were saved; by which operator each storage.
         self.saves = 0
+        self.read_by: list[tuple[str, Storage]] = []
         #: Gradients of parameters in the order in which they were made, and of other leaves.
         self.leaves: list[LeafGrad] = []
         self._held: dict[str, Tensor] = {}
@@ -82,6 +100,7 @@ class Graph:
     def add(self, name: str, arguments: Sequence[Tensor | None], results: Sequence[Tensor]) -> Node:
         """A node for an operator of which some argument wants a gradient; its results want one from here on."""
         node = Node(len(self.nodes), name, [self.edge(each) for each in arguments], list(results))
+        node.fused = self.fused
         for index, result in enumerate(results):
             result.node, result.index, result.requires = node, index, True
         self.nodes.append(node)
@@ -92,8 +111,10 @@ class Graph:
         for tensor in tensors:
             if tensor is not None:
                 self.saves += 1
-                tensor.storage.refs += 1
-                node.saved.append(tensor.storage)
+                self.read_by.append((node.name, tensor.storage))
+                for storage in (tensor.storage,) if self.kept_for is None else self.kept_for(tensor):
+                    storage.refs += 1
+                    node.saved.append(storage)
 
     def backward(self, root: Tensor, grad: Tensor, stop: Node | None = None) -> None:
         """Runs backward from `root`, whose gradient is `grad` (one reference of it is taken over), down to `stop`, which
@@ -105,6 +126,8 @@ class Graph:
         node.grads[root.index] = grad
         for each in reversed(self.nodes[: node.sequence + 1]):
             if each is stop:
+                if each.fused and each.grads[0] is not None:
+                    each.grads[0] = self._real(each.grads[0])
                 return
             if any(got is not None for got in each.grads):
                 self._run(each)
@@ -124,6 +147,11 @@ class Graph:
         assert back is not None
         heap.where = node.name
         category, heap.category = heap.category, Category.TEMPORARIES
+        self.fused = node.fused
+        fused = node.fused and node.name not in HEAVY
+        if not fused:
+            grads = [None if grad is None else self._real(grad) for grad in grads]
+        heap.stopped = fused
         results = list(back(heap, node, grads))
         for number, (result, edge) in enumerate(zip(results, node.edges, strict=True)):
             if result is None:
@@ -133,6 +161,9 @@ class Graph:
                 results[number] = None
                 continue
             results[number] = self._fitted(result, edge)
+        heap.stopped = False
+        if fused:
+            self._carry(results, grads)
         for grad in grads:
             if grad is not None:
                 heap.release(grad.storage)
@@ -141,6 +172,31 @@ class Graph:
         for result, edge in zip(results, node.edges, strict=True):
             if result is not None and edge is not None:
                 self._send(edge, result)
+
+    def _carry(self, results: Sequence[Tensor | None], grads: Grads) -> None:
+        """What was fused holds what it is made from."""
+        sources = [grad.storage for grad in grads if grad is not None]
+        for result in results:
+            if (
+                result is None
+                or result.storage.number >= 0
+                or result.storage in sources
+                or result.storage.carries
+            ):
+                continue
+            result.storage.carries = tuple(sources)
+            for storage in sources:
+                storage.refs += 1
+
+    def _real(self, tensor: Tensor) -> Tensor:
+        """A tensor that a kernel of its own reads: it is written to memory, and what it was made from is let go."""
+        if tensor.storage.number >= 0:
+            return tensor
+        made = self.heap.new(
+            tensor.shape, tensor.dtype, "fused", tensor.strides if is_dense(tensor) else None
+        )
+        self.heap.release(tensor.storage)
+        return made
 
     def _fitted(self, grad: Tensor, edge: Edge) -> Tensor:
         """A gradient of another shape is summed, one of another dtype is cast (validate_outputs)."""
@@ -168,6 +224,10 @@ class Graph:
     def _sum(self, old: Tensor, new: Tensor) -> Tensor:
         """In place where nobody else holds the older one, else a new tensor."""
         heap = self.heap
+        if self.fused:
+            both = Tensor(Storage(-1, "sum"), old.shape, contiguous(old.shape), old.dtype)
+            both.storage.carries = (old.storage, new.storage)
+            return both
         if old.storage.refs == 1 and is_dense(old):
             heap.release(new.storage)
             return old
@@ -179,6 +239,8 @@ class Graph:
 
     def _leaf(self, edge: Edge, grad: Tensor) -> None:
         heap = self.heap
+        if self.fused:
+            grad = self._real(grad)
         if self.accumulates and edge.parameter:
             heap.release(grad.storage)
             return

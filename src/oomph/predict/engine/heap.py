@@ -41,13 +41,14 @@ class Storage:
     """Bytes with a count of holders. `number` is that of the block in the heap's log; -1 for what the log does not
     have: parameters, and whatever is alive before and after."""
 
-    __slots__ = ("name", "number", "refs", "saved_outside")
+    __slots__ = ("carries", "name", "number", "refs")
 
     def __init__(self, number: int, name: str = "") -> None:
         self.number = number
         self.refs = 1
         self.name = name
-        self.saved_outside = False
+        #: What a tensor that is fused into its reader will be made from (torch.compile).
+        self.carries: tuple[Storage, ...] = ()
 
 
 class Tensor:
@@ -125,6 +126,10 @@ class Heap:
         storage.refs -= 1
         if storage.refs == 0 and storage.number >= 0:
             self.events.append(~storage.number)
+        elif storage.refs == 0 and storage.carries:
+            carried, storage.carries = storage.carries, ()
+            for each in carried:
+                self.release(each)
         elif storage.refs < 0 and storage.number >= 0:
             raise RuntimeError(f"a block of {storage.name!r} is freed twice")
 

@@ -6,13 +6,13 @@ is the gradient of what went out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from oomph.memory.categories import Category
 from oomph.predict.engine.graph import Graph, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, numel
-from oomph.predict.engine.play import Scope, apply, run
+from oomph.predict.engine.play import Scope, apply, link, run
 from oomph.predict.programs.load import Section
 from oomph.predict.sink import Template, rounded
 
@@ -35,7 +35,7 @@ class Piece:
     """forward: number 0 is handed in. backward: handed all numbers of forward and the gradient of what went out
     (`None` where nothing of it trains). out: the number of what goes on. entry_grad: the number (in backward) of the
     gradient of what came in, -1 where it wants none. grads: in the order in which they come. casts: numbers of weights
-    that autocast cast and keeps until it ends, and that nothing else frees (`casts_saved`: something else does).
+    that autocast cast and keeps until it ends, and that nothing else frees. policy: numbers of what a checkpoint policy keeps for the recomputation.
     """
 
     forward: Template
@@ -49,6 +49,7 @@ class Piece:
     casts: tuple[int, ...] = ()
     after_forward: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
+    policy: tuple[int, ...] = ()
 
 
 def template(heap: Heap, begin: int, end: int, first_own: int, sizes: int | None = None) -> Template:
@@ -84,31 +85,38 @@ def build(
     dropped: Sequence[int] = (),
     to_fp32: Sequence[int] = (),
     kept: Sequence[int] = (),
+    finish: Callable[[Scope], Tensor] | None = None,
+    given: Sequence[int] = (),
 ) -> Piece:
     """Plays forward (`more` after `section`) and, where the scope has a graph, backward. `requires`: the hidden state wants a gradient.
     `pinned`: somebody else holds the hidden state, so it is not freed here. `reentrant`: what went out and its gradient
     are held until backward is done. `hold_grad`: somebody else holds the gradient of what went out, and frees it.
     `root`: where backward starts (default: what goes on). `dropped`: tensors that the caller holds until forward has
-    returned; `to_fp32`: which of them are cast when it does. `kept`: tensors that the caller holds for longer."""
+    returned; `to_fp32`: which of them are cast when it does. `kept`: tensors that the caller holds for longer.
+    `finish`: composes what follows, and gives what goes on. `given`: bytes of what a recomputation is given."""
     heap, graph = scope.heap, scope.graph
     entry, storage = _entry(scope, section, pinned)
+    scope.given = [heap.hand_in(size, "kept by the checkpoint policy") for size in given]
     first: Node | None = None
     if graph is not None and requires and entry is not None:
         first = graph.add("entry", [], [entry])
     run(scope, section)
     if more is not None:
-        _link(scope, section, more)
+        assert section.outlet is not None
+        assert more.inlet is not None
+        link(scope, section.outlet, more.inlet)
+        scope.partition = None
+        if graph is not None:
+            graph.fused = False
         run(scope, more)
-    out_number = section.outlet if root is None else root
-    assert out_number is not None
     heap.stopped = False
-    out = scope.tensor(out_number)
+    out = finish(scope) if finish is not None else scope.tensor(_root(section, root))
     _return(scope, dropped, to_fp32)
     entry_dropped = (
         entry is not None and storage not in scope.pinned and entry.storage.refs < 1 + _saves(entry, graph)
     )
     count, events = len(heap.sizes), len(heap.events)
-    forward = template(heap, 0, events, 1)
+    forward = template(heap, 0, events, 1 + len(given))
     casts = [each.storage.number for each in scope.cached.values()]
     for each in scope.cached.values():
         each.storage.refs -= 1
@@ -127,6 +135,7 @@ def build(
         casts=tuple(casts),
         after_forward=loose,
         kept=tuple(scope.tensor(number).storage.number for number in kept),
+        policy=tuple(each.number for each in scope.kept),
     )
     if graph is None or not out.requires:
         return piece
@@ -141,16 +150,15 @@ def build(
             heap.release(grad.storage)
         if out.storage.number >= 0 and out.storage.refs > 0:
             heap.release(out.storage)
+    for each in scope.given:
+        heap.release(each)
     return _finished(piece, heap, graph, first, count, events)
 
 
-def _link(scope: Scope, section: Section, more: Section) -> None:
-    """What goes out of one section comes into the next, under another number."""
-    assert section.outlet is not None
-    assert more.inlet is not None
-    tensor = scope.tensor(section.outlet)
-    scope.tensors[more.inlet] = tensor
-    scope.storages[scope.program.tensors[more.inlet][0]] = tensor.storage
+def _root(section: Section, root: int | None) -> int:
+    number = section.outlet if root is None else root
+    assert number is not None
+    return number
 
 
 def _return(scope: Scope, dropped: Sequence[int], to_fp32: Sequence[int]) -> None:
@@ -177,6 +185,7 @@ def _entry(scope: Scope, section: Section, pinned: bool) -> tuple[Tensor | None,
     entry = Tensor(storage, scope.shape(section.inlet), scope.strides(section.inlet), dtype)
     scope.tensors[section.inlet] = entry
     scope.storages[storage_number] = storage
+    scope.ids[id(storage)] = storage_number
     if pinned:
         scope.pinned.add(storage_number)
     return entry, storage_number

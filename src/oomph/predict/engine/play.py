@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from oomph.errors import UsageError
 from oomph.hardware.gpus import Gpu
 from oomph.memory.categories import Category
+from oomph.predict.engine.compiled import Partition
 from oomph.predict.engine.graph import Grads, Graph, Node
 from oomph.predict.engine.heap import Heap, Shape, Storage, Tensor, contiguous, numel
 from oomph.predict.engine.program import Values
@@ -117,6 +118,19 @@ class Scope:
     storages: dict[int, Storage] = field(default_factory=dict)
     #: Weights that autocast has cast and keeps: parameter to tensor.
     cached: dict[str, Tensor] = field(default_factory=dict)
+    #: torch.compile's choice of what exists (compiled.py).
+    partition: Partition | None = None
+    #: A checkpoint policy: which operators' results are kept (true) although the section is recomputed, and which of
+    #: them backward reads (None: not asked); the storages that forward kept, or that a recomputation is given.
+    policy: Callable[[str], bool] | None = None
+    wanted: frozenset[int] | None = None
+    kept: list[Storage] = field(default_factory=list)
+    given: list[Storage] = field(default_factory=list)
+    #: Called before each operator; true where it has done the operator's work (losses.py).
+    instead: Any = None
+    #: Tensors that keep their source's dtype; and the name of the output layer's weight.
+    low: set[int] = field(default_factory=set)
+    head: str = ""
     #: Casts of frozen weights, which live as long as their product takes.
     passing: dict[str, Storage] = field(default_factory=dict)
     #: Storages whose drop by Python is left to somebody else.
@@ -124,8 +138,8 @@ class Scope:
     #: The item with the last tensor that is saved; and where a recomputation ends early (-1: it does not).
     last_save: int = -1
     stop: int = -1
-    #: What the section saved of sections that ran before.
-    shared_saved: set[int] = field(default_factory=set)
+    #: Which storage of the program each one is.
+    ids: dict[int, int] = field(default_factory=dict)
 
     def tensor(self, number: int) -> Tensor:
         """A tensor by number. One that no operator has made yet belongs to something outside: a parameter, an input, or
@@ -167,13 +181,34 @@ def run(scope: Scope, section: Section) -> None:
     for number, item in enumerate(section.items):
         if number == scope.stop:
             scope.heap.stopped = True
+        if item[0] == "link":
+            link(scope, item[1], item[2])
+            continue
         if item[0] == "drop":
-            drop(scope, item[1])
+            if scope.partition is None or scope.program.storages[item[1]][0] != "own":
+                drop(scope, item[1])
             continue
         saves = 0 if scope.graph is None else scope.graph.saves
         operate(scope, item[1], item[2], item[3])
         if scope.graph is not None and scope.graph.saves > saves:
             scope.last_save = number
+        if scope.partition is not None:
+            _free_used(scope, scope.partition, number)
+
+
+def link(scope: Scope, outlet: int, inlet: int) -> None:
+    """What goes out of one section comes into the next, under another number."""
+    tensor = scope.tensor(outlet)
+    scope.tensors[inlet] = tensor
+    scope.storages[scope.program.tensors[inlet][0]] = tensor.storage
+
+
+def _free_used(scope: Scope, partition: Partition, item: int) -> None:
+    """Compiled code frees a tensor after the last kernel that reads it."""
+    for number in partition.ends.get(item, ()):
+        storage = scope.storages.get(number)
+        if storage is not None:
+            scope.heap.release(storage)
 
 
 def apply(
@@ -222,9 +257,16 @@ def base_name(name: str) -> str:
 
 def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[Any]) -> None:
     """One operator: what it allocates, then its node."""
+    if scope.instead is not None and scope.instead(scope, name, arguments, results):
+        return
     heap = scope.heap
     packet = base_name(name)
-    inputs = [None if number is None else scope.tensor(number) for number in _tensors(arguments)]
+    numbers = _tensors(arguments)
+    inputs = [None if number is None else scope.tensor(number) for number in numbers]
+    if scope.low and not scope.low.isdisjoint(numbers):
+        scope.low.update(
+            each for each in results if each is not None and scope.program.tensors[each][3] == "fp32"
+        )
     if (
         packet == "aten._to_copy"
         and inputs
@@ -235,7 +277,15 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     weight = _weight_of(scope, packet, inputs)
     heap.where = packet
     held = _dequantized(scope, weight, inputs)
+    keeps = scope.policy is not None and scope.policy(packet)
+    if keeps and scope.given:
+        _hand_back(scope, results)
     made = [_result(scope, number, inputs) for number in results if number is not None]
+    if keeps and scope.graph is None:
+        for each, number in zip(made, (n for n in results if n is not None), strict=True):
+            if each.storage.number >= 0 and _is_wanted(scope, number):
+                each.storage.refs += 1
+                scope.kept.append(each.storage)
     for storage in held:
         heap.release(storage)
     if scope.graph is not None and any(each is not None and each.requires for each in inputs):
@@ -246,6 +296,25 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         _used(scope, packet, inputs)
     if scope.adapters is not None and results:
         scope.adapters.see(scope, packet, weight, inputs, results[0])
+
+
+def _hand_back(scope: Scope, results: Sequence[Any]) -> None:
+    """A recomputation takes what forward kept instead of running the operator again."""
+    for number in results:
+        if number is not None and scope.given and _has_bytes(scope, number) and _is_wanted(scope, number):
+            storage = scope.program.tensors[number][0]
+            scope.storages[storage] = scope.given.pop(0)
+            scope.ids[id(scope.storages[storage])] = storage
+
+
+def _is_wanted(scope: Scope, number: int) -> bool:
+    """Whether a kept result is read by backward; without torch.compile nobody asks."""
+    return scope.wanted is None or scope.program.tensors[number][0] in scope.wanted
+
+
+def _has_bytes(scope: Scope, number: int) -> bool:
+    kind, size = scope.program.storages[scope.program.tensors[number][0]][:2]
+    return kind == "own" and scope.values[str(size)] > 0
 
 
 def _tensors(arguments: Sequence[Any]) -> list[int | None]:
@@ -266,8 +335,15 @@ def _result(scope: Scope, number: int, inputs: Sequence[Tensor | None]) -> Tenso
     if known is None or (known.refs <= 0 and known.number >= 0):
         kind, size = scope.program.storages[storage_number][:2]
         size_bytes = scope.values[str(size)] if kind == "own" else 0
+        if number in scope.low:
+            size_bytes //= 2
+        if scope.partition is not None and storage_number not in scope.partition.exists:
+            size_bytes = 0
         known = scope.heap.allocate(size_bytes)
         scope.storages[storage_number] = known
+        scope.ids[id(known)] = storage_number
+    if number in scope.low:
+        dtype = "bf16"
     tensor = Tensor(known, scope.shape(number), scope.strides(number), dtype)
     source = next((each for each in inputs if each is not None and each.storage is known), None)
     if (source is not None and not scope.graph and source.parameter) or (

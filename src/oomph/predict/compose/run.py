@@ -1,0 +1,39 @@
+"""From a job to a composed step on a sink."""
+
+from __future__ import annotations
+
+from oomph.hardware.gpus import Gpu
+from oomph.hardware.names import gpu as gpu_named
+from oomph.job.model import Job
+from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.step import Step
+from oomph.predict.compose.units import units_of
+from oomph.predict.frameworks.code import Code
+from oomph.predict.optimizers import stepper_for
+from oomph.predict.sharding import strategy_for
+from oomph.predict.sink import Sink
+
+#: What the programs were recorded with, where the job names no version.
+DEFAULT_TORCH = (2, 13)
+
+
+def gpu_of(job: Job) -> Gpu | None:
+    """The job's GPU; None where it names none."""
+    return gpu_named(job.hardware.gpu) if job.hardware.gpu else None
+
+
+def setup_of(job: Job, code: Code) -> Setup:
+    """A job with one framework's code."""
+    version = job.framework.version("torch")
+    torch = (version[0], version[1] if len(version) > 1 else 0) if version else DEFAULT_TORCH
+    return Setup(job, code, gpu_of(job), torch)
+
+
+def compose(setup: Setup, sink: Sink, steps: int = 2) -> Step:
+    """Plays steps of the job on a sink. Raises UsageError, beginning with "unsupported:", for what is not modelled."""
+    units = units_of(setup)
+    sharding = strategy_for(setup.job, units.units, sink)
+    step = Step(setup, sink, sharding, stepper_for(setup.job), units)
+    step.load()
+    step.train(steps)
+    return step
