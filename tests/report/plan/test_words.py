@@ -27,16 +27,17 @@ from tests.report.plan.plans import ADAPTERS, GIB, JOB, MIB, TERMS, plan, played
 
 def test_what_fits_says_the_upper_end_and_the_room() -> None:
     assert words.headline(plan()) == (
-        "It fits: it needs 35.00 to 39.00 GiB in backward, of 60.00 GiB that PyTorch can have"
+        "It fits: it needs 36.00 GiB in backward, at most 39.00 GiB, of 60.00 GiB that PyTorch can have"
     )
     assert words.exit_code(plan()) == 0
 
 
 def test_what_may_not_fit_names_phase_and_place() -> None:
-    """The upper end, 39 GiB, is over the 38."""
-    unsure = plan(None, 38, Phase.BACKWARD)
+    """The upper end, 37 GiB, is over the 36."""
+    unsure = plan(None, 36, Phase.BACKWARD)
     assert words.headline(unsure) == (
-        "It may not fit: in backward (the loss) it needs 35.00 to 39.00 GiB of 38.00 GiB that PyTorch can have"
+        "It may not fit: it needs 36.00 GiB in backward (the loss), at most 37.00 GiB, of 36.00 GiB that PyTorch can "
+        "have"
     )
     assert words.exit_code(unsure) == 1
 
@@ -45,22 +46,24 @@ def test_what_does_not_fit_says_by_how_much() -> None:
     """Forward needs 29 GiB at the least, 5 more than the 24."""
     failing = plan(False, 24, Phase.FORWARD)
     assert words.headline(failing) == (
-        "It does not fit: memory runs out in forward, which needs 29.00 to 33.00 GiB of 24.00 GiB that PyTorch can "
-        "have: at least 5.00 GiB short. The most, 35.00 to 39.00 GiB, is needed in backward"
+        "It does not fit: memory runs out in forward, which needs 30.00 GiB, at least 29.00 GiB, of 24.00 GiB that "
+        "PyTorch can have: 5.00 GiB short at the least. The most is 36.00 GiB in backward"
     )
     assert words.exit_code(failing) == 1
 
 
 def test_without_a_capacity_there_is_no_verdict() -> None:
     unknown = plan(None, None)
-    assert words.headline(unknown).startswith("It needs 35.00 to 39.00 GiB in backward; without --gpu")
+    assert words.headline(unknown) == (
+        "It needs 36.00 GiB in backward, at most 39.00 GiB; without --gpu or --capacity nothing says whether that fits"
+    )
     assert words.exit_code(unknown) == 0
 
 
 def test_what_is_given_back_before_a_failure_does_not_contradict_the_verdict() -> None:
-    """The allocator's play decides: 37 GiB allocated fit into 38, the 39 reserved need not be had."""
+    """37 GiB allocated at the most fit into 38; the 39 reserved need not be had."""
     told = words.headline(plan(True, 38))
-    assert told.startswith("It fits: 35.00 to 37.00 GiB in backward of 38.00 GiB")
+    assert told.startswith("It fits: 36.00 GiB in backward, at most 37.00 GiB of 38.00 GiB")
     assert "gives back" in told
     assert words.phase_rows(plan(True, 38), rank())[-1][-1] == "the most"
 
@@ -78,9 +81,10 @@ def test_several_kinds_of_ranks_are_named() -> None:
     both = (rank(ranks="ranks 0-3"), rank(ranks="ranks 4-7", first=4, played=False))
     told = words.headline(plan(ranks=both))
     assert "in backward on ranks 0-3" in told
-    rows = words.rank_rows(plan(None, 38, ranks=both))
+    rows = words.rank_rows(plan(None, 36, ranks=both))
     assert rows[1] == ("ranks 0-3", "36.00 GiB", "35.00 to 39.00 GiB", "backward", "may not fit")
-    assert rows[2] == ("ranks 4-7", "36.00 GiB", "35.00 to 37.00 GiB", "backward", "fits")
+    assert rows[2] == ("ranks 4-7", "36.00 GiB", "35.00 to 37.00 GiB", "backward", "may not fit")
+    assert words.rank_rows(plan(ranks=both))[1][-1] == "fits"
 
 
 def test_the_table_of_phases() -> None:

@@ -33,11 +33,15 @@ def phase_of(phase: Phase) -> str:
     return _IN[phase]
 
 
+def upper(peak: PhasePeak) -> int:
+    """The most that a phase takes where it can have it: the upper end of what is reserved, where that was played, and
+    of what is allocated otherwise."""
+    return max(peak.high_bytes, peak.reserved_high_bytes or 0)
+
+
 def needs(peak: PhasePeak) -> tuple[int, int]:
-    """The least and the most that a phase needs of what PyTorch can have: what is reserved, where that was played, and
-    what is allocated otherwise. The least is never below what is allocated at the least."""
-    high = peak.reserved_high_bytes if peak.reserved_high_bytes is not None else peak.high_bytes
-    return peak.low_bytes, max(high, peak.high_bytes)
+    """The least and the most that a phase takes of what PyTorch can have."""
+    return peak.low_bytes, upper(peak)
 
 
 def exit_code(plan: Plan) -> int:
@@ -54,25 +58,31 @@ def headline(plan: Plan, shown: RankPlan | None = None) -> str:
     rank = shown or plan.worst
     room = plan.capacity_bytes
     whose = f" on {tidy(rank.ranks)}" if len(plan.ranks) > 1 else ""
-    if plan.fits is False or (plan.fits is None and room is not None):
-        return _too_much(plan, rank, whose, room or 0)
+    if plan.fits is not True and room is not None:
+        return _too_much(plan, rank, whose, room)
     peak = highest(rank)
-    low, high = needs(peak)
-    most = f"{interval(low, high)} {phase_of(peak.phase)}{whose}"
-    if room is not None and high > room:
-        held = f"{interval(peak.low_bytes, peak.high_bytes)} {phase_of(peak.phase)}{whose}"
-        return (
-            f"It fits: {held} of {format_bytes(room)} that PyTorch can have are allocated, and what it reserves beyond "
-            "that it gives back before it fails"
-        )
+    place = f"{phase_of(peak.phase)}{whose}"
     if room is None:
-        return f"It needs {most}; without --gpu or --capacity nothing says whether that fits"
-    return f"It fits: it needs {most}, of {format_bytes(room)} that PyTorch can have"
+        needed = at_most(peak, upper(peak), place)
+        return f"It needs {needed}; without --gpu or --capacity nothing says whether that fits"
+    has = f"of {format_bytes(room)} that PyTorch can have"
+    if upper(peak) <= room:
+        return f"It fits: it needs {at_most(peak, upper(peak), place)}, {has}"
+    return (
+        f"It fits: {at_most(peak, peak.high_bytes, place)} {has} are allocated, and what it keeps beyond that it gives "
+        "back before a request fails"
+    )
+
+
+def at_most(peak: PhasePeak, high: int, place: str) -> str:
+    """A prediction and its upper end: "36.20 GiB in backward, at most 37.90 GiB"."""
+    first, last = format_bytes(peak.allocated_bytes), format_bytes(high)
+    return f"{first} {place}" if first == last else f"{first} {place}, at most {last}"
 
 
 def highest(rank: RankPlan) -> PhasePeak:
     """The phase that needs the most, its upper end counted."""
-    return max(rank.phases.values(), key=lambda peak: needs(peak)[1])
+    return max(rank.phases.values(), key=lambda peak: (upper(peak), peak.allocated_bytes))
 
 
 def breaking(plan: Plan, rank: RankPlan) -> PhasePeak:
@@ -81,7 +91,7 @@ def breaking(plan: Plan, rank: RankPlan) -> PhasePeak:
     if plan.fails_in is not None and plan.fails_in in rank.phases:
         return rank.phases[plan.fails_in]
     room = plan.capacity_bytes
-    over = [peak for peak in rank.phases.values() if room is not None and needs(peak)[1] > room]
+    over = [peak for peak in rank.phases.values() if room is not None and peak.high_bytes > room]
     return over[0] if over else highest(rank)
 
 
@@ -91,22 +101,23 @@ def shown_peak(plan: Plan, rank: RankPlan) -> PhasePeak:
 
 
 def _too_much(plan: Plan, rank: RankPlan, whose: str, room: int) -> str:
+    """What does not fit, or may not: what is allocated decides, since cached memory is given back first."""
     peak = breaking(plan, rank)
-    low, high = needs(peak)
     where = f" ({tidy(peak.where, _PLACE)})" if peak.where else ""
+    place = f"{phase_of(peak.phase)}{where}{whose}"
     has = f"of {format_bytes(room)} that PyTorch can have"
-    if plan.fits is False:
-        short = low - room
-        missing = f": at least {format_bytes(short)} short" if short > 0 else ""
-        most = highest(rank)
-        more = (
-            "" if most is peak else f". The most, {interval(*needs(most))}, is needed {phase_of(most.phase)}"
-        )
-        return (
-            f"It does not fit: memory runs out {phase_of(peak.phase)}{where}{whose}, which needs "
-            f"{interval(low, high)} {has}{missing}{more}"
-        )
-    return f"It may not fit: {phase_of(peak.phase)}{where}{whose} it needs {interval(low, high)} {has}"
+    if plan.fits is None:
+        return f"It may not fit: it needs {at_most(peak, peak.high_bytes, place)}, {has}"
+    least = "" if peak.low_bytes == peak.allocated_bytes else f", at least {format_bytes(peak.low_bytes)}"
+    short = f": {format_bytes(peak.low_bytes - room)} short at the least" if peak.low_bytes > room else ""
+    most = max(rank.phases.values(), key=lambda each: each.allocated_bytes)
+    more = (
+        "" if most is peak else f". The most is {format_bytes(most.allocated_bytes)} {phase_of(most.phase)}"
+    )
+    return (
+        f"It does not fit: memory runs out {place}, which needs {format_bytes(peak.allocated_bytes)}{least}, "
+        f"{has}{short}{more}"
+    )
 
 
 def refusal(plan: Plan) -> str:
@@ -195,6 +206,7 @@ def term_rows(peak: PhasePeak, most: int | None = None, *, pages: bool = False) 
     """Heads and the terms, the largest first: of many the first `most` and the sum of the rest. With `pages`, the name
     of the page that explains each."""
     terms = merged(peak.terms)
+    pages = pages and any(term.formula for term in terms)
     if not terms:
         return []
     total = sum(term.bytes for term in terms)
@@ -252,9 +264,9 @@ def _verdict(plan: Plan, peaks: Sequence[PhasePeak]) -> str:
     room = plan.capacity_bytes
     if room is None or plan.fits:
         return ""
-    if any(needs(peak)[0] > room for peak in peaks):
+    if any(peak.low_bytes > room for peak in peaks):
         return "does not fit"
-    return "may not fit" if any(needs(peak)[1] > room for peak in peaks) else ""
+    return "may not fit" if any(peak.high_bytes > room for peak in peaks) else ""
 
 
 def end_words(rank: RankPlan) -> str:
