@@ -310,16 +310,15 @@ def plan_job(job: Job, *, replay: bool = True, unsupported: Sequence[str] = ()) 
     """The plan of a job as it stands. `unsupported` is what was asked for beside it and cannot be predicted. Raises
     UsageError for a job that makes no sense."""
     from oomph.job.check import check
-    from oomph.job.resolve import resolve
-    from oomph.predict.model import Plan
-    from oomph.predict.plan import plan as predict
 
     check(job)
-    resolved, assumptions = resolve(job)
     if unsupported:
-        return Plan(resolved, (), None, None, None, assumptions, tuple(unsupported))
-    answer = predict(resolved, replay=replay)
-    return replace(answer, assumptions=tuple(dict.fromkeys((*assumptions, *answer.assumptions))))
+        from oomph.predict.model import Plan
+
+        return Plan(job, (), None, None, None, (), tuple(unsupported))
+    from oomph.predict.plan import plan as predict
+
+    return predict(job, replay=replay)
 
 
 def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequence[str]) -> SnapshotReport:

@@ -16,18 +16,18 @@ _DEGREES = ("parallel.tensor", "parallel.context", "parallel.pipeline")
 def with_hardware(
     job: Job, found: Asked | None, count: int | None = None, per_node: int | None = None
 ) -> Job:
-    """The job on the GPU that was found, with what its machine has; `count` GPUs in all, where that is said apart."""
+    """The job on the GPU that was found, with what its machine has; `count` GPUs in all, where that is said apart. What
+    was known of another card or machine is forgotten."""
     hardware = job.hardware
     if found is not None:
-        machine = found.machine
-        hardware = replace(
-            hardware,
-            gpu=found.gpu.short_name,
-            machine=machine.name if machine else "",
-            gpus=found.count or hardware.gpus,
-            per_node=machine.count if machine else hardware.per_node,
-            host_bytes=machine.host_bytes if machine else hardware.host_bytes,
-        )
+        if hardware.gpu not in ("", found.gpu.short_name):
+            hardware = replace(hardware, free_bytes=None, capacity_bytes=None)
+        if hardware.machine:
+            hardware = replace(hardware, machine="", per_node=None, host_bytes=None)
+        hardware = replace(hardware, gpu=found.gpu.short_name, gpus=found.count or hardware.gpus)
+        if found.machine is not None:
+            its = found.machine
+            hardware = replace(hardware, machine=its.name, per_node=its.count, host_bytes=its.host_bytes)
     if count is not None:
         hardware = replace(hardware, gpus=count)
     if per_node is not None:
