@@ -57,7 +57,7 @@ class Qlora(Change):
         if job.method.quantization is not None:
             return f"Weights are {job.method.quantization.kind} already."
         if job.parallel.strategy in ZERO:
-            return "4-bit weights do not go with ZeRO-3, and of adapters ZeRO-1 and 2 have nothing to shard that counts."
+            return "4-bit weights do not go with ZeRO-3, and adapters leave ZeRO-1 and 2 nothing to shard."
         if job.parallel.tensor > 1:
             return "bitsandbytes' 4-bit weights do not go with tensor parallelism."
         return None

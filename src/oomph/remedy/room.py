@@ -1,0 +1,61 @@
+"""What a job needs at its highest, and what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oomph.errors import UsageError
+from oomph.job.model import Job
+from oomph.phases import Phase
+from oomph.predict.interval import situation, widen
+from oomph.predict.model import Plan
+
+#: Gives the highest allocated bytes of a job as it is; raises UsageError for one that is not modelled.
+Predictor = Callable[[Job], int]
+
+
+def predicted(job: Job) -> int:
+    """The default predictor: the job is filled and checked, then its peaks are added up."""
+    from oomph.job.check import check
+    from oomph.job.resolve import resolve
+    from oomph.predict.plan import peak_bytes
+
+    filled = resolve(job)[0]
+    check(filled)
+    return peak_bytes(filled)
+
+
+def upper(job: Job, peak_bytes: int) -> int:
+    """The upper end of a predicted peak: what has to fit."""
+    return widen(peak_bytes, "allocated", situation(job))[1]
+
+
+@dataclass(frozen=True)
+class Room:
+    """`bytes`: what peaks may reach, with the headroom left free. `failing`: the phases of the plan that do not surely
+    fit in it."""
+
+    bytes: int
+    failing: frozenset[Phase]
+
+
+def room_of(plan: Plan, headroom: float) -> Room | None:
+    """The room on the card of a plan; None where no capacity is known. `headroom`: a share of the capacity.
+
+    Raises UsageError for a headroom that leaves nothing.
+    """
+    if not 0 <= headroom < 1:
+        raise UsageError(f"A headroom of {headroom:.0%} leaves nothing: give one from 0% to 99%.")
+    if plan.capacity_bytes is None:
+        return None
+    rest = 0
+    if plan.ranks:
+        outside = plan.worst.outside
+        # The capacity has the context taken off already; what else is outside (NCCL, libraries) has not.
+        rest = sum(high for name, _, high in outside.parts if "context" not in name.lower())
+    size = max(0, int((plan.capacity_bytes - rest) * (1 - headroom)))
+    failing = frozenset(
+        phase for rank in plan.ranks for phase, peak in rank.phases.items() if peak.high_bytes > size
+    )
+    return Room(size, failing)

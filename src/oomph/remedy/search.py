@@ -1,0 +1,268 @@
+"""Which combinations of changes make a job fit, and what each costs.
+
+Combinations grow one change at a time. One that fits is not made larger, unless a further change makes it faster, so
+that each answer has only changes that it needs. The answers are those that no other beats in memory, time per token and
+fidelity at once; the first few are then played through the simulated allocator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from oomph.errors import UsageError
+from oomph.job.model import Job
+from oomph.phases import Phase
+from oomph.predict.model import Plan
+from oomph.remedy.changes import ALLOWANCES, Change, axes
+from oomph.remedy.costs import Cost, cost
+from oomph.remedy.pareto import pareto
+from oomph.remedy.room import Predictor, predicted, room_of, upper
+
+#: Combinations that are looked at, at most.
+MOST = 20_000
+#: Choices that are returned, at most, and of them played through the allocator.
+SHOWN, REPLAYED = 8, 3
+_LARGEST = 6
+#: How far a change is from the same training: nothing, rounding, other mathematics.
+_DISTANCE = {"unchanged": 0, "close": 1, "changed": 10}
+#: Axes that lower no allocated bytes of a plan.
+_NOT_SEARCHED = ("allocator", "load")
+#: Of an axis with many values (micro-batches), so many are tried.
+_VALUES = 4
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A combination that fits. `peak_bytes`: highest allocated bytes; `upper_bytes`: the upper end of it, which fits.
+    `fidelity`: 0 for the same operations, 1 for each change in rounding, 10 for each in mathematics or bits. `plan`: of
+    the first few, with reserved bytes; its verdict is the last word."""
+
+    changes: tuple[Change, ...]
+    job: Job
+    peak_bytes: int
+    upper_bytes: int
+    cost: Cost
+    fidelity: int
+    plan: Plan | None = None
+
+    @property
+    def code_needed(self) -> bool:
+        """Whether a flag is not enough for one of them."""
+        return any(change.effort == "code" for change in self.changes)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a search found. `room_bytes`: what peaks may reach (None: no capacity is known, and nothing was searched).
+    `fits`: the job does without changes. `choices`: cheapest first. `nearest`: where nothing fits, the combination that
+    comes closest. `not_allowed`: changes that would help and have to be allowed, with the word for --allow. `tried`:
+    combinations whose memory was predicted; `complete`: whether all were."""
+
+    base: Plan
+    room_bytes: int | None
+    failing: tuple[Phase, ...]
+    fits: bool
+    base_cost: Cost | None
+    choices: tuple[Choice, ...] = ()
+    nearest: Choice | None = None
+    not_allowed: tuple[Change, ...] = ()
+    tried: int = 0
+    complete: bool = True
+
+
+def fit(
+    job: Job,
+    headroom: float = 0.05,
+    allow: Collection[str] = frozenset(),
+    *,
+    predictor: Predictor = predicted,
+    replay: bool = True,
+    most: int = MOST,
+) -> FitResult:
+    """Searches changes that make the job fit, with a share of `headroom` of the card left free. Without `allow`
+    (of ALLOWANCES) no change lowers the effective batch, the context or the precision, or changes what is trained or
+    the machine.
+
+    Raises UsageError for a job that contradicts itself, an unknown word in `allow`, or a headroom that leaves nothing.
+    """
+    from oomph.predict.plan import plan
+
+    check_allow(allow)
+    base = plan(job, replay=False)
+    room = room_of(base, headroom)
+    if room is None or not base.ranks:
+        return FitResult(base, None if room is None else room.bytes, (), False, None)
+    failing = tuple(phase for phase in base.worst.phases if phase in room.failing)
+    before = cost(base.job)
+    if not failing:
+        return FitResult(base, room.bytes, (), True, before)
+    search = _Search(job, room.bytes, predictor, most)
+    search.run(axes(job, allow), room.failing)
+    choices = _best(search.fitting)
+    if replay:
+        choices = _replayed(choices)
+    nearest = None if choices else search.nearest
+    return FitResult(
+        base,
+        room.bytes,
+        failing,
+        False,
+        before,
+        tuple(choices),
+        nearest,
+        _not_allowed(job, allow, room.failing),
+        search.tried,
+        search.complete,
+    )
+
+
+def check_allow(allow: Collection[str]) -> None:
+    """Raises UsageError for a word that is not one of ALLOWANCES."""
+    unknown = sorted(set(allow) - set(ALLOWANCES))
+    if unknown:
+        raise UsageError(f"--allow takes {', '.join(ALLOWANCES)}, not {', '.join(unknown)}.")
+
+
+def _best(fitting: list[Choice]) -> list[Choice]:
+    """None of them dominated; the cheapest first, then the truest, then the one with the fewest changes."""
+    ordered = sorted(fitting, key=_order)
+    found = pareto(ordered, lambda each: (each.upper_bytes, each.cost.per_token, each.fidelity))
+    return found[:SHOWN]
+
+
+def _order(choice: Choice) -> tuple[float, int, bool, int, int]:
+    return (
+        choice.cost.per_token,
+        choice.fidelity,
+        choice.code_needed,
+        len(choice.changes),
+        choice.upper_bytes,
+    )
+
+
+def _replayed(choices: list[Choice]) -> list[Choice]:
+    """The first ones with a whole plan; one that turns out not to fit is left out."""
+    from oomph.predict.plan import plan
+
+    made: list[Choice] = []
+    for place, choice in enumerate(choices):
+        if place >= REPLAYED:
+            made.append(choice)
+            continue
+        whole = plan(choice.job, replay=True)
+        if whole.fits is not False:
+            made.append(replace(choice, plan=whole))
+    return made
+
+
+def _not_allowed(job: Job, allow: Collection[str], failing: frozenset[Phase]) -> tuple[Change, ...]:
+    """The mildest change of each axis that would have to be allowed."""
+    found: dict[str, Change] = {}
+    for changes in axes(job, ALLOWANCES).values():
+        for change in changes:
+            if not change.needs or change.needs in allow or not change.phases & failing:
+                continue
+            if change.applies(job) is None:
+                found.setdefault(change.code, change)
+    return tuple(found.values())
+
+
+class _Search:
+    """Combinations level by level: each with one change more than those of the level before."""
+
+    def __init__(self, job: Job, room_bytes: int, predictor: Predictor, most: int) -> None:
+        self._job = job
+        self._room = room_bytes
+        self._predict = predictor
+        self._most = most
+        self.fitting: list[Choice] = []
+        self.nearest: Choice | None = None
+        self.tried = 0
+        self.complete = True
+
+    def run(self, offered: Mapping[str, tuple[Change, ...]], failing: frozenset[Phase]) -> None:
+        """Looks at combinations of changes that can lower a phase that fails."""
+        items = [
+            (number, change)
+            for number, (axis, changes) in enumerate(offered.items())
+            if axis not in _NOT_SEARCHED
+            for change in _thinned([each for each in changes if each.phases & failing])
+        ]
+        self._items = items
+        done: dict[tuple[int, ...], Choice] = {}
+        level: list[tuple[int, ...]] = [()]
+        for _ in range(_LARGEST):
+            following: list[tuple[int, ...]] = []
+            for combination in level:
+                for extended in self._extended(combination):
+                    if self.tried >= self._most:
+                        self.complete = False
+                        return
+                    if self._look(extended, done):
+                        following.append(extended)
+            level = following
+            if not level:
+                return
+
+    def _extended(self, combination: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """With one more change, of an axis behind those that it has: each set is made once."""
+        last = self._items[combination[-1]][0] if combination else -1
+        for place, (axis, _) in enumerate(self._items):
+            if axis > last:
+                yield (*combination, place)
+
+    def _look(self, combination: tuple[int, ...], done: dict[tuple[int, ...], Choice]) -> bool:
+        """Predicts a combination; whether larger ones are worth a look."""
+        choice = self._choice(combination)
+        if choice is None:
+            # A change may apply only after one that comes later in the list: larger combinations may be good.
+            return False
+        smaller = [
+            done[part]
+            for part in (combination[:place] + combination[place + 1 :] for place in range(len(combination)))
+            if part in done
+        ]
+        if choice.upper_bytes <= self._room:
+            done[combination] = choice
+            if all(choice.cost.per_token < each.cost.per_token for each in smaller):
+                self.fitting.append(choice)
+            return False
+        if smaller:  # what fitted fits no longer
+            return False
+        nearest = self.nearest
+        if nearest is None or choice.upper_bytes < nearest.upper_bytes:
+            self.nearest = choice
+        return True
+
+    def _choice(self, combination: tuple[int, ...]) -> Choice | None:
+        """The combination as a job; None where a change does not apply after those before it, or is not modelled."""
+        job = self._job
+        changes = [self._items[place][1] for place in combination]
+        for change in changes:
+            if change.applies(job) is not None:
+                return None
+            job = change.apply(job)
+        try:
+            self.tried += 1
+            peak = self._predict(job)
+            its = cost(job)
+        except UsageError:
+            return None
+        distance = sum(_DISTANCE[change.numerics] for change in changes)
+        return Choice(tuple(changes), job, peak, upper(job, peak), its, distance)
+
+
+def _thinned(changes: list[Change]) -> list[Change]:
+    """At most a few values of one kind of change, the first and the last among them."""
+    kinds: dict[str, list[Change]] = {}
+    for change in changes:
+        kinds.setdefault(change.code, []).append(change)
+    kept: list[Change] = []
+    for values in kinds.values():
+        if len(values) <= _VALUES:
+            kept += values
+            continue
+        step = (len(values) - 1) / (_VALUES - 1)
+        kept += [values[round(place * step)] for place in range(_VALUES)]
+    return kept
