@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -46,18 +46,31 @@ def text_batch(dimensions: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def forward(subject: Subject, dimensions: Mapping[str, int], gpu: Gpu, version: Version) -> Run:
-    """Runs once, in training mode and without gradients, so that storages die when Python's references end."""
-    import torch
-
+def forwards(
+    subject: Subject, dimension_sets: Sequence[Mapping[str, int]], gpu: Gpu, version: Version
+) -> list[Run]:
+    """Runs once for each set, in training mode and without gradients, so that storages die when Python's references
+    end. Raises ProgramError for what a program has no form for."""
     from oomph.tracing.session import Session
 
-    watch = Watch(dimensions)
+    watches = [Watch(each) for each in dimension_sets]
     session = Session(TraceSettings(gpu, version, stacks=False))
-    with session, ExitStack() as stack:
+    with session:
         assert session.recorder is not None
-        _watch_flash(session.recorder, watch)
-        _watch_autocast(session.recorder, watch)
+        now: list[Watch] = []
+        _watch_flash(session.recorder, now)
+        _watch_autocast(session.recorder, now)
+        for watch in watches:
+            now[:] = [watch]
+            _forward(subject, watch)
+    return [watch.run for watch in watches]
+
+
+def _forward(subject: Subject, watch: Watch) -> None:
+    import torch
+
+    dimensions = watch.run.dimensions
+    with ExitStack() as stack:
         net = subject.build(dimensions)
         if subject.precision.startswith("bf16"):
             net = net.to(torch.bfloat16)
@@ -71,7 +84,6 @@ def forward(subject: Subject, dimensions: Mapping[str, int], gpu: Gpu, version: 
                 kept = subject.run(net, batch, dimensions)
             watch.run.kept = {name: watch.number(tensor) for name, tensor in kept.items()}
         watch.close()
-    return watch.run
 
 
 def _autocast(precision: str) -> Any:
@@ -82,12 +94,13 @@ def _autocast(precision: str) -> Any:
     return nullcontext()
 
 
-def _watch_autocast(recorder: Any, watch: Watch) -> None:
+def _watch_autocast(recorder: Any, now: list[Watch]) -> None:
     """What autocast kept goes in the order of a hash table keyed by addresses, which is another in each process;
     nothing is allocated in between, so they are put in the order in which they came."""
     import torch
 
     def clear(original: Any) -> None:
+        [watch] = now
         begin = len(watch.run.items)
         original()
         watch.sort(begin)
@@ -129,7 +142,7 @@ def _first(args: Any, kwargs: Mapping[str, Any]) -> Any:
     raise ProgramError("a layer is called without a tensor")
 
 
-def _watch_flash(recorder: Any, watch: Watch) -> None:
+def _watch_flash(recorder: Any, now: list[Watch]) -> None:
     """flash_attn's stand-in becomes one operator, `flash_attn.forward`: its three inputs; the result, a float32 per row
     and head, and the random state (two int64), which only backward reads."""
     from oomph.tracing.libraries import flash
@@ -137,6 +150,7 @@ def _watch_flash(recorder: Any, watch: Watch) -> None:
     def attention(original: Any, q: Any, k: Any, v: Any, sequences: int, deterministic: bool) -> Any:
         if q.shape[-1] % 8:
             raise ProgramError("flash_attn pads heads that are no multiple of 8")
+        [watch] = now
         with watch.pause():
             out = original(q, k, v, sequences, deterministic)
         rows = (q.shape[1], q.shape[0]) if sequences else (q.shape[0], q.shape[2], q.shape[1])

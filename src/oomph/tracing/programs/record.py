@@ -10,7 +10,7 @@ from oomph.hardware.gpus import Gpu
 from oomph.hardware.names import gpu as gpu_named
 from oomph.tracing.programs.cut import Link, Section, sections
 from oomph.tracing.programs.errors import ProgramError
-from oomph.tracing.programs.forward import Batch, Build, Forward, Subject, forward, text_batch
+from oomph.tracing.programs.forward import Batch, Build, Forward, Subject, forwards, text_batch
 from oomph.tracing.programs.symbols import Symbols
 from oomph.tracing.settings import Version
 
@@ -61,7 +61,7 @@ def record(
     """
     subject = Subject(build, run, batch, layers, head, precision)
     card = gpu or gpu_named("a100-80gb")
-    cuts = [sections(forward(subject, each, card, torch), layers) for each in dimension_sets]
+    cuts = [sections(run, layers) for run in forwards(subject, dimension_sets, card, torch)]
     return _merged(cuts, Symbols(dimension_sets, names))
 
 

@@ -114,10 +114,16 @@ class Watch:
     # -- what is there --------------------------------------------------------------------------------------------
 
     def module(self, net: Any) -> None:
-        """Names the storages of parameters and buffers."""
+        """Names the storages of parameters, of buffers, and of tensors that modules have as plain attributes."""
+        import torch
+
         for kind, named in (("parameter", net.named_parameters()), ("buffer", net.named_buffers())):
             for name, tensor in named:
                 self._storage(tensor, kind, name)
+        for prefix, module in net.named_modules():
+            for name, value in vars(module).items():
+                if isinstance(value, torch.Tensor):
+                    self._storage(value, "buffer", f"{prefix}.{name}".removeprefix("."))
 
     def inputs(self, tensors: Mapping[str, Any]) -> None:
         """Names tensors of a batch."""
@@ -212,6 +218,8 @@ class Watch:
         import torch
 
         if isinstance(value, torch.Tensor):
+            if _on_gpu(value) and value.untyped_storage()._cdata not in self._held:  # noqa: SLF001
+                raise ProgramError("a tensor is used that was there before and that no module has")
             return Ref(self.number(value))
         if isinstance(value, (list, tuple)):
             return [self._argument(one) for one in value]
