@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import click
@@ -13,7 +14,8 @@ from oomph.cli.plan_options import Optional, job_options
 
 @dataclass(frozen=True)
 class Request:
-    """The command line of `oomph plan`, as click read it; field names are the options'."""
+    """The command line of `oomph plan`, as click read it; field names are the options'. `more` are those of parts that
+    the command has beside the prediction itself, by name."""
 
     inputs: tuple[str, ...]
     gpu: str | None
@@ -64,6 +66,7 @@ class Request:
     verbose: bool
     colour: str
     exit_zero: bool
+    more: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def output_path(self) -> Path | None:
@@ -125,7 +128,10 @@ def command(ctx: click.Context, /, **options: object) -> None:
     Exit codes: 0 it fits (or no capacity is known), 1 it does not fit, or may not, 2 the job makes no sense, or asks
     for something that cannot be predicted (oomph trace runs the real code), 130 interrupted with Ctrl-C.
     """
-    request = Request(**options)  # type: ignore[arg-type] # click has checked the types
+    own = {each.name for each in fields(Request)}
+    more = {name: value for name, value in options.items() if name not in own}
+    known = {name: value for name, value in options.items() if name in own}
+    request = Request(**known, more=more)  # type: ignore[arg-type] # click has checked the types
     ctx.find_root().meta["oomph.verbose"] = request.verbose
     from oomph.cli.plan_run import run
 
