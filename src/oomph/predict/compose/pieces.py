@@ -11,6 +11,7 @@ from oomph.errors import UsageError
 from oomph.predict.compose.setup import Setup
 from oomph.predict.engine import losses
 from oomph.predict.engine.adapters import PeftAdapters
+from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
 from oomph.predict.engine.compiled import HEAVY, partition
 from oomph.predict.engine.heap import Heap, Storage, Tensor
@@ -75,7 +76,7 @@ def section(setup: Setup, name: str) -> Section:
     )
     if found is None:
         raise UsageError(f"unsupported: the program of {setup.file.family} has no section {name}.")
-    return found
+    return fuse(setup.program, found, setup.code.fusions)
 
 
 @lru_cache(maxsize=4096)

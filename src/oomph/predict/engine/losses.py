@@ -107,9 +107,8 @@ def fused_linear(scope: Scope, hidden: Tensor, vocab: int, weight_trains: bool, 
         heap.new((vocab, width), weight_dtype, "gradient of the output layer") if weight_trains else None
     )
     losses = heap.new((tokens,), "fp32", "losses")
-    logits = heap.allocate(size * vocab * ITEM[dtype], "chunk of logits", Category.TEMPORARIES)
-    heap.temporaries([size * vocab * ITEM[dtype]], "chunk of logits, contiguous")
-    heap.release(logits)
+    # A chunk's logits and their fp32 copy, which becomes the gradient, is cast back and scaled.
+    heap.temporaries([size * vocab * ITEM[dtype], size * vocab * 4], "chunk of logits")
     heap.release(losses.storage)
     leaf = Tensor(hidden.storage, (vocab, width), contiguous((vocab, width)), weight_dtype)
     leaf.parameter, leaf.requires = scope.head, weight_trains

@@ -277,6 +277,8 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     weight = _weight_of(scope, packet, inputs)
     heap.where = packet
     held = _dequantized(scope, weight, inputs)
+    if packet == "oomph.rope":
+        _in_place(scope, inputs[0], results[0])
     keeps = scope.policy is not None and scope.policy(packet)
     if keeps and scope.given:
         _hand_back(scope, results)
@@ -296,6 +298,13 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         _used(scope, packet, inputs)
     if scope.adapters is not None and results:
         scope.adapters.see(scope, packet, weight, inputs, results[0])
+
+
+def _in_place(scope: Scope, source: Tensor | None, result: int) -> None:
+    """The result lies where the argument does, under a name of its own."""
+    assert source is not None
+    source.storage.refs += 1
+    scope.storages[scope.program.tensors[result][0]] = source.storage
 
 
 def _hand_back(scope: Scope, results: Sequence[Any]) -> None:

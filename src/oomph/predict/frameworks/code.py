@@ -105,6 +105,8 @@ class Code:
     dequantizes_twice: bool = False
 
     # Model and compile.
+    #: Kernels that stand for several operators of the model's class (engine/fusions.py): rms_norm, rope, swiglu.
+    fusions: frozenset[str] = frozenset()
     #: Embedding and head are two tensors even where the checkpoint ties them.
     unties: bool = False
     #: What torch.compile compiles where the job says compile.

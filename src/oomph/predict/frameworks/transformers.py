@@ -43,9 +43,18 @@ def _model(job: Job, old: bool, shifts: bool) -> Code:
         own_families=families,
         fallback=None if families is None else "transformers",
         loss="eager_fp32" if job.loss == "default" else job.loss,
+        fusions=_fusions(job),
         reentrant=below(job.framework, "transformers", 5, 0) is True,
         quantized_input_kept=below(job.framework, "bitsandbytes", 0, 43) is True,
     )
+
+
+def _fusions(job: Job) -> frozenset[str]:
+    """fms-acceleration's fast kernels come with its losses (foak-fast-kernels, -liger); use_liger_kernel replaces the
+    MLP as well (liger_kernel/transformers/monkey_patch.py)."""
+    if job.framework.name.lower() == "fms-acceleration" and job.loss in ("triton_ce", "fused_linear_ce"):
+        return frozenset(("rms_norm", "rope"))
+    return frozenset(("rms_norm", "rope", "swiglu")) if job.loss == "fused_linear_ce" else frozenset()
 
 
 def _around(job: Job, code: Code, loop: bool) -> Code:
