@@ -296,3 +296,13 @@ def test_what_the_facts_say_of_a_machine_is_in_the_table() -> None:
         assert found.network_gbps == (row.get("max_net_gbps", row.get("net_gbps")) or found.network_gbps)
         if "general knowledge, not re-checked" in row["sources"]:
             assert {"vcpus", "host"} <= set(found.unchecked)
+
+
+def test_every_gpu_of_the_published_points_is_known() -> None:
+    """Against the points beside the repository, where they are there."""
+    folder = FACTS.parent / "points"
+    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    for name in {json.loads(line)["gpu"] for line in lines} - {"unspecified"}:
+        size = re.search(r"(\d+)GB", name)
+        assert size is None or gpu(name).memory_gb == int(size[1])
+        assert gpu(name).short_name
