@@ -25,6 +25,7 @@ class Stack:
     weight: float = 4.0
     compute: float = 4.0
     frozen: bool = False
+    mixed: bool = False
     width: int = WIDTH
     hidden: int = HIDDEN
     blocks: int = BLOCKS
@@ -43,7 +44,7 @@ class Stack:
             "block",
             (
                 self.layer("up", self.hidden, self.width, not self.frozen),
-                self.layer("down", self.width, self.hidden, not self.frozen),
+                self.layer("down", self.width, self.hidden, not (self.frozen or self.mixed)),
             ),
         )
         return [root, *[block] * self.blocks]
@@ -65,6 +66,9 @@ def stack():
     if {frozen}:
         for each in model[1:-1].parameters():
             each.requires_grad_(False)
+    if {mixed}:
+        for each in model[1:-1]:
+            each[1].requires_grad_(False)
     return model
 def train(model, steps=2, accumulation=1, no_sync=contextlib.nullcontext):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
@@ -83,7 +87,7 @@ def traced_peaks(
 ) -> dict[Phase, int]:
     """Peaks of allocated bytes, per phase, of PyTorch's own code."""
     sizes = MODEL.format(
-        width=stack.width, hidden=stack.hidden, blocks=stack.blocks, frozen=stack.frozen
+        width=stack.width, hidden=stack.hidden, blocks=stack.blocks, frozen=stack.frozen, mixed=stack.mixed
     ).replace("PLACE", repr(place))
     return peaks_of(traced(sizes + textwrap.dedent(program), world=world, rank=rank), rank)
 

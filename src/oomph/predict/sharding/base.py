@@ -1,9 +1,9 @@
 """What every strategy of parallel data does around the units of a model.
 
-The composed step (`predict/compose/step.py`) calls these in the order in which PyTorch would run them. Unit 0 is the
-root (what no other unit holds), units 1..n follow the order of forward. A strategy allocates and frees through the sink
-that it was made with, and owns parameters, gradients and communication buffers; blocks' activations are not its affair.
-"""
+The composed step (`predict/compose/step.py`) calls these in the order in which PyTorch would run them. Unit 0 is
+the root (what no other unit holds), units 1..n follow the order of forward. A strategy allocates and frees
+through the sink that it was made with, and owns parameters, gradients and communication buffers; blocks'
+activations are not its affair."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class UnitParameter:
-    """One parameter of a unit on this rank before sharding over data ranks (tensor parallelism has divided it already).
-    `weight_bytes`, `compute_bytes`, `grad_bytes`: bytes per element of the stored parameter, of what is used in
-    computing, and of the stored gradient. A quantised parameter's resident bytes are `stored_bytes` (None: numel *
-    weight_bytes). `shape`: of what this rank steps; () where it is not known or flat (FSDP1): then optimizers that
-    factor their states (Adafactor) treat it as a vector."""
+    """One parameter of a unit on this rank before sharding over data ranks (tensor parallelism has divided it
+    already). `weight_bytes`, `compute_bytes`, `grad_bytes`: bytes per element of the stored parameter, of what
+    is used in computing, and of the stored gradient. A quantised parameter's resident bytes are `stored_bytes`
+    (None: numel * weight_bytes). `shape`: of what this rank steps; () where it is not known or flat (FSDP1):
+    then optimizers that factor their states (Adafactor) treat it as a vector."""
 
     name: str
     numel: int
@@ -59,12 +59,12 @@ class Sharding(Protocol):
     backward_begin, (backward_before, backward_after) per unit in reverse, backward_end; then optimizer_parameters;
     zero_grad at the end of the step (set_to_none).
 
-    The root's hooks lie around all others: its parameters are gathered in forward_begin, and what its pre-backward
-    hook does is done in backward_begin (so call that where the gradient of the root's output is there: before the
-    backward of a loss that the root computed itself, as in transformers, after that of one computed outside).
-    forward_before(0), forward_after(0) and backward_before(0) do nothing and need not be called; backward_after(0, ...)
-    comes last. A forward without backward (evaluation) is forward_begin to forward_end alone.
-    """
+    The root's hooks lie around all others: its parameters are gathered in forward_begin, and what its
+    pre-backward hook does is done in backward_begin (so call that where the gradient of the root's output is
+    there: before the backward of a loss that the root computed itself, as in transformers, after that of one
+    computed outside). forward_before(0), forward_after(0) and backward_before(0) do nothing and need not be
+    called; backward_after(0, ...) comes last. A forward without backward (evaluation) is forward_begin to
+    forward_end alone."""
 
     def setup(self) -> None:
         """Wraps the loaded model: from here on the resident parameters are this strategy's."""
@@ -91,8 +91,8 @@ class Sharding(Protocol):
     def backward_end(self) -> None: ...
 
     def holds_gradients(self) -> bool:
-        """Whether gradients of an earlier micro-batch are stored per parameter, so that a block's new gradient is added
-        to the old one at once and freed."""
+        """Whether gradients of an earlier micro-batch are stored per parameter, so that a block's new gradient
+        is added to the old one at once and freed."""
         ...
 
     def keeps_inputs(self, unit: int) -> bool:

@@ -14,8 +14,9 @@ from oomph.units import MIB
 #: kDefaultFirstBucketBytes in torch/csrc/distributed/c10d/reducer.hpp; only where the cap is the default.
 FIRST_BUCKET_BYTES = MIB
 DEFAULT_BUCKET_BYTES = 25 * MIB
-#: DistributedDataParallel.broadcast_bucket_size (torch/nn/parallel/distributed.py): parameters are sent from rank 0 in
-#: flat copies of this size, of which two are alive at once (max_in_flight in torch/csrc/distributed/c10d/comm.cpp).
+#: DistributedDataParallel.broadcast_bucket_size (torch/nn/parallel/distributed.py): parameters are sent from rank 0
+#: in flat copies of this size, of which two are alive at once (max_in_flight in
+#: torch/csrc/distributed/c10d/comm.cpp).
 BROADCAST_BYTES = 250 * MIB
 
 
@@ -35,11 +36,11 @@ def buckets(sizes_bytes: Iterable[int], limits_bytes: Sequence[int]) -> list[int
 class Ddp(Unsharded):
     """DDP.
 
-    Buckets take as much as all gradients. Until the first backward there is one of them, then they are made anew, in
-    the order in which gradients come. `as_views` (gradient_as_bucket_view): a gradient is copied into its bucket and
-    freed, so gradients take nothing beside buckets. `no_sync`: gradients of all micro-batches of `accumulation` but the last stay where
-    autograd made them, also where they would be views: then both are there until the last micro-batch copies them.
-    """
+    Buckets take as much as all gradients. Until the first backward there is one of them, then they are made
+    anew, in the order in which gradients come. `as_views` (gradient_as_bucket_view): a gradient is copied into
+    its bucket and freed, so gradients take nothing beside buckets. `no_sync`: gradients of the micro-batches of
+    `accumulation` stay where autograd made them until the last one, also where they would be views: then it
+    copies them, and both are there."""
 
     def __init__(
         self,

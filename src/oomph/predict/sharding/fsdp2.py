@@ -189,14 +189,16 @@ class Fsdp2:
             self._gathered[unit] = alloc_all(self._sink, sizes.gathered, _PARAMETERS, "gathered parameters")
         buffer = self._pending.pop(unit, None)
         if forward:
-            # wait_for_unshard drops the state of the unit before first, but a variable of its own keeps it to its end.
+            # wait_for_unshard drops the state of the unit before first, but a variable of its own keeps it to its
+            # end.
             self._free_last_buffer()
             self._last_buffer = buffer
         elif buffer is not None:
             self._sink.free(buffer)
 
     def _cast_one_by_one(self, sizes: UnitSizes) -> list[int]:
-        """A group of one rank: each parameter is cast and then copied, the cast before is freed after the next one."""
+        """A group of one rank: each parameter is cast and then copied, the cast before is freed after the next
+        one."""
         gathered: list[int] = []
         cast: int | None = None
         for size in sizes.gathered:

@@ -13,9 +13,9 @@ from oomph.predict.sink import Sink
 class Unsharded:
     """One GPU, or tensor and pipeline parallelism alone: what a rank has is its own.
 
-    Parameters: numel * bytes of each, rounded up to 512. Gradients: autograd's own tensors, stored as they are made
-    (the first gradient is taken over without a copy, torch/csrc/autograd/functions/accumulate_grad.h), until zero_grad.
-    """
+    Parameters: numel * bytes of each, rounded up to 512. Gradients: autograd's own tensors, stored as they are
+    made (the first gradient is taken over without a copy, torch/csrc/autograd/functions/accumulate_grad.h),
+    until zero_grad."""
 
     def __init__(self, units: Sequence[Unit], sink: Sink) -> None:
         self._units = units
