@@ -12,9 +12,9 @@ from typing import Any
 from oomph.errors import InputError
 
 SCHEMA = 1
+#: Sections outside of layers.
+_ONCE = ("before", "after", "loss")
 _NAMED = ("parameter", "buffer", "input")
-#: The order in which sections run; `first` only where the first layer differs from the others.
-ORDER = ("before", "first", "block", "after", "loss")
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,7 @@ class _Joined:
 
     def __init__(self, data: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         self.data = data
-        self.raw = {
-            name: data["sections"][row["sections"][name]] for name in ORDER if name in row["sections"]
-        }
+        self.raw = {name: data["sections"][number] for name, number in row["sections"].items()}
         self.kept = row["kept"]
         self.storages: list[list[Any]] = []
         self.tensors: list[list[Any]] = []
@@ -140,7 +138,7 @@ class _Joined:
 
     def _storage(self, section: str, row: list[Any]) -> int:
         """Outside of layers, a parameter is one storage wherever it is used."""
-        key = (row[0], row[2]) if row[0] in _NAMED and section not in ("first", "block") else None
+        key = (row[0], row[2]) if row[0] in _NAMED and section in _ONCE else None
         if key is not None and key in self.shared:
             return self.shared[key]
         self.storages.append(row)

@@ -6,7 +6,7 @@ on), and by link what an earlier section made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from oomph.tracing.programs.errors import ProgramError
 from oomph.tracing.programs.watch import Drop, Mark, Op, Ref, Run, Storage, Tensor
 
 NAMED = ("parameter", "buffer", "input")
-LAYER = 1
 
 
 @dataclass(frozen=True)
@@ -48,22 +47,31 @@ class _Span:
     outlet: int | None
 
 
-def sections(run: Run, layers: str) -> tuple[dict[str, Section], dict[str, Link]]:
-    """before, block, after and loss; and `first` where the first layer does something else. Also what is kept.
+def sections(run: Run, layers: str, kinds: Sequence[str] = ()) -> tuple[dict[str, Section], dict[str, Link]]:
+    """before, block, after and loss; and `first` where the first layer does something else. Also what is kept. `kinds`:
+    the section that each layer is, where there are several; the second layer of a kind stands for it.
 
-    Raises ProgramError where the layers after the first differ, or one reads what another made."""
+    Raises ProgramError where layers of a kind differ after the first, or one reads what another made."""
     spans = _spans(run)
     count = sum(1 for span in spans if _is_layer(span.name))
+    kinds = kinds or ("block",) * count
     cutter = _Cutter(run, layers, spans)
     result = {"before": cutter.section("before", "before")}
-    first, block = (cutter.section(f"layer {layer}", "block", keep=False) for layer in (0, LAYER))
-    if not _as_block(first, block):
+    every = [cutter.section(f"layer {layer}", kind, keep=False) for layer, kind in enumerate(kinds)]
+    models = {kind: _second(kinds, kind) for kind in kinds}
+    if not _as_block(every[0], every[models[kinds[0]]]):
         result["first"] = cutter.section("layer 0", "first")
-    result["block"] = cutter.section(f"layer {LAYER}", "block")
-    _same(result["block"], cutter.section(f"layer {count - 1}", "block", keep=False), layers)
+    for kind, layer in models.items():
+        result[kind] = cutter.section(f"layer {layer}", kind)
+    for layer in range(1, count):
+        _same(result[kinds[layer]], every[layer], layers)
     result["after"] = cutter.section("after", "after")
     result["loss"] = cutter.section("loss", "loss")
     return result, {name: cutter.link(number) for name, number in run.kept.items()}
+
+
+def _second(kinds: Sequence[str], kind: str) -> int:
+    return [layer for layer, each in enumerate(kinds) if each == kind][1]
 
 
 def _spans(run: Run) -> list[_Span]:
@@ -160,7 +168,7 @@ class _Cutter:
 
     def _section_of(self, home: str) -> _One:
         one = self.made.get(home)
-        if one is None or one.section.name == "block":
+        if one is None or (_is_layer(home) and one.section.name != "first"):
             raise ProgramError("a tensor that a layer made is used outside of it, beside what it returns")
         return one
 

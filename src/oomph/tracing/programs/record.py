@@ -49,6 +49,7 @@ def record(
     names: Sequence[str] = NAMES,
     precision: str = "bf16",
     batch: Batch = text_batch,
+    kinds: Sequence[str] = (),
     gpu: Gpu | None = None,
     torch: Version = (2, 13),
 ) -> Made:
@@ -56,12 +57,13 @@ def record(
     sizes as expressions of `names`.
 
     `build(dimensions)` makes the module on the CPU, `run(module, batch, dimensions)` its forward pass, and returns what
-    the training loop holds afterwards, by name. Raises ProgramError where the runs differ in more than sizes, layers
+    the training loop holds afterwards, by name. `kinds` names the section of each layer where there are several kinds.
+    Raises ProgramError where the runs differ in more than sizes, layers
     differ from each other, or a size is no expression.
     """
     subject = Subject(build, run, batch, layers, head, precision)
     card = gpu or gpu_named("a100-80gb")
-    cuts = [sections(run, layers) for run in forwards(subject, dimension_sets, card, torch)]
+    cuts = [sections(run, layers, kinds) for run in forwards(subject, dimension_sets, card, torch)]
     return _merged(cuts, Symbols(dimension_sets, names))
 
 
