@@ -13,7 +13,7 @@ from oomph.errors import InputError, UsageError
 from oomph.job import models
 from oomph.job.config import from_config, from_folder, stored_dtype, to_config
 from oomph.job.families import FAMILIES, architecture, dimensions
-from oomph.job.names import _by_words, close, model, shipped
+from oomph.job.names import close, model, shipped
 from tests.job.families.meta import model_of
 
 
@@ -64,11 +64,24 @@ def test_no_name_raises_anything_but_a_sentence(name: str) -> None:
         model(name)
 
 
-def test_names_that_mean_the_same_have_the_same_tensors() -> None:
-    for alike in _by_words().values():
-        found = [shipped(one) for one in alike]
-        known = [one for one in found if one is not None and one.family in FAMILIES]
-        assert len({architecture(one).parameters for one in known}) <= 1, alike
+@pytest.mark.parametrize("name", ["granite-3.1-2b", "mixtral-8x22b", "mistral-7b"])
+def test_a_name_that_several_different_models_have_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=r"Close to it: .*, "):
+        model(name)
+
+
+def test_a_name_without_its_version_where_that_is_enough() -> None:
+    assert model("mixtral-8x7b").name == "mistralai/Mixtral-8x7B-v0.1"
+    assert model("vicuna-7b").get("hidden_size") == 4096
+
+
+def test_every_shipped_name_is_found_without_its_organisation() -> None:
+    for name in models.names():
+        exact, found = shipped(name), model(name.rpartition("/")[2])
+        assert exact is not None
+        assert found.family == exact.family
+        if exact.family in FAMILIES:
+            assert architecture(found).parameters == architecture(exact).parameters
 
 
 def test_a_folder_and_a_file(tmp_path: Path) -> None:

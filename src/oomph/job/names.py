@@ -81,20 +81,35 @@ def shipped(name: str) -> Model | None:
 
 
 def _alike(name: str) -> Model | None:
-    """A shipped model that is called so without its organisation, or with another ending."""
+    """A shipped model that is called so without its organisation, its version, or with another ending; None where
+    several are that differ in their tensors."""
     if len(name) > _LONGEST:
         return None
     organisation, _, own = name.rpartition("/")
-    if organisation and organisation.lower() not in _MIRRORS | _organisations():
+    organisation = organisation.lower()
+    if organisation and organisation not in _MIRRORS | _organisations():
         return None
-    candidates = _by_words().get(_key(own), ())
-    if organisation and organisation.lower() not in _MIRRORS:
-        candidates = tuple(one for one in candidates if one.lower().startswith(organisation.lower() + "/"))
-    if not candidates:
-        return None
-    words = _words(own)
-    best = next((one for one in candidates if _words(one.rpartition("/")[2]) == words), candidates[0])
-    return shipped(best)
+    for key in (_key(own), (*_key(own), "any version")):
+        candidates = _by_words().get(key, ())
+        if organisation and organisation not in _MIRRORS:
+            candidates = tuple(one for one in candidates if one.lower().startswith(f"{organisation}/"))
+        words = _words(own)
+        exact = next((one for one in candidates if _words(one.rpartition("/")[2]) == words), None)
+        if exact is not None:
+            return shipped(exact)
+        if candidates and _same_tensors(candidates):
+            return shipped(candidates[0])
+    return None
+
+
+def _same_tensors(names: tuple[str, ...]) -> bool:
+    """Whether all of these shipped models have the same parameters."""
+    from oomph.job.families import FAMILIES, architecture
+
+    found = [one for one in map(shipped, names) if one is not None]
+    if all(one.family in FAMILIES for one in found):
+        return len({architecture(one).parameters for one in found}) == 1
+    return len({one.config for one in found}) == 1
 
 
 @cache
@@ -104,11 +119,12 @@ def _organisations() -> frozenset[str]:
 
 @cache
 def _by_words() -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Shipped names by the words that tell them apart."""
+    """Shipped names by the words that tell them apart, and once more without the version at the end (v0.1)."""
     result: dict[tuple[str, ...], tuple[str, ...]] = {}
     for one in models.names():
         key = _key(one.rpartition("/")[2])
-        result[key] = (*result.get(key, ()), one)
+        for each in (key, *([(*key[:-2], "any version")] if key[-2:-1] == ("v",) else [])):
+            result[each] = (*result.get(each, ()), one)
     return result
 
 

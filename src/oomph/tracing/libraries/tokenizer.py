@@ -104,15 +104,18 @@ def _is_here(name: str, part: str) -> bool:
 def _facts(name: str) -> tuple[TokenizerFacts | None, int | None]:
     """What is known of the tokenizer, and the model's longest input."""
     model = known.find(name)
-    if model is not None:
+    if model is not None and model.tokenizer is not None:
         return model.tokenizer, longest_input(model.config)
     path = Path(name) / "config.json"
-    if not path.is_file():
+    if model is not None:
+        config = model.config
+    elif path.is_file():
+        config = json.loads(path.read_text(encoding="utf-8"))
+    else:
         return None, None
-    config = json.loads(path.read_text(encoding="utf-8"))
     size = config.get("vocab_size")
     if not isinstance(size, int):
-        return None, None
+        return None, longest_input(config) if model is not None else None
     ids: dict[str, Any] = {key: _one(config.get(f"{key}_token_id")) for key in ("bos", "eos", "pad")}
     texts = {"bos": "<s>", "eos": "</s>", "pad": "<pad>"}
     tokens = {texts[key]: number for key, number in ids.items() if number is not None}
