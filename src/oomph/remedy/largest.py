@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.errors import UsageError
 from oomph.job.families import architecture, dimensions
 from oomph.job.model import Dimension, Job
-from oomph.remedy.room import Predictor, predicted, room_of, upper
+from oomph.remedy.room import Planner, Predictor, planned, predicted, room_of, upper
 
 What = Literal["batch", "seq", "params"]
 #: Keys of config.json under which families write the number of layers.
@@ -23,9 +23,9 @@ _MOST = {"batch": 1 << 16, "seq": (1 << 24) // GRAIN, "params": 1 << 12}
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest that surely fits. `value`: samples per rank and forward, tokens per sample, or parameters (of the same
-    width with more or fewer layers). 0: not even the smallest fits; None: no capacity is known. `peak_bytes`: highest
-    allocated bytes there; `next_bytes`: one step further, which does not fit (None: the search ended before). `job`: the
+    """The largest that surely fits. `value`: samples per rank and forward, tokens per sample, or parameters (of the
+    same width with more or fewer layers). 0: not even the smallest fits; None: no capacity is known. `peak_bytes`:
+    highest allocated bytes there; `next_bytes`: one step further, which does not fit (None: there is none). `job`: the
     job with it."""
 
     what: What
@@ -37,16 +37,21 @@ class Largest:
     layers: int | None = None
 
 
-def largest(job: Job, what: What, headroom: float = 0.05, *, predictor: Predictor = predicted) -> Largest:
+def largest(
+    job: Job,
+    what: What,
+    headroom: float = 0.05,
+    *,
+    predictor: Predictor = predicted,
+    planner: Planner = planned,
+) -> Largest:
     """The largest micro-batch, sequence length (in steps of 128 tokens) or number of parameters (by layers) that fits
     with a share of `headroom` left free.
 
     Raises UsageError for a job that contradicts itself or is not modelled, and for a model whose layers cannot be
     counted.
     """
-    from oomph.predict.plan import plan
-
-    base = plan(job, replay=False)
+    base = planner(job, False)
     room = room_of(base, headroom)
     if base.unsupported:
         raise UsageError(f"unsupported: {base.unsupported[0]}")
@@ -56,7 +61,14 @@ def largest(job: Job, what: What, headroom: float = 0.05, *, predictor: Predicto
 
     def need(units: int) -> int | None:
         changed = make(units)
-        return None if changed is None else predictor(changed)
+        if changed is None:
+            return None
+        try:
+            return predictor(changed)
+        except UsageError:
+            if units == 1:
+                raise
+            return None  # longer than the model's positions, say
 
     units, below, above = _bisect(need, lambda size: upper(job, size) <= room.bytes, _MOST[what])
     if units == 0:
@@ -73,8 +85,8 @@ def largest(job: Job, what: What, headroom: float = 0.05, *, predictor: Predicto
 def _bisect(
     need: Callable[[int], int | None], fits: Callable[[int], bool], most: int
 ) -> tuple[int, int | None, int | None]:
-    """The largest whole number from 1 to `most` for which `need` is there and fits, what it needs, and what the next one
-    needs. 0 where 1 does not."""
+    """The largest whole number from 1 to `most` for which `need` is there and fits, what it needs, and what the next
+    one needs. 0 where 1 does not."""
     known: dict[int, int | None] = {}
 
     def good(units: int) -> bool:

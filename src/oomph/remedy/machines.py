@@ -18,8 +18,8 @@ from oomph.remedy.room import Predictor, predicted, upper
 @dataclass(frozen=True)
 class MachineFit:
     """One machine type. `fits`: True when the upper end does, False when the prediction itself does not, None in
-    between. `job`: as it runs there (data ranks are the machine's GPUs; accumulation keeps the samples of a step where it
-    can). `refused`: why it was not predicted ("" where it was)."""
+    between. `job`: as it runs there (data ranks are the machine's GPUs; accumulation keeps the samples of a step where
+    it can). `refused`: why it was not predicted ("" where it was)."""
 
     machine: Machine
     job: Job | None

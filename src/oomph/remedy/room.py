@@ -13,6 +13,15 @@ from oomph.predict.model import Plan
 
 #: Gives the highest allocated bytes of a job as it is; raises UsageError for one that is not modelled.
 Predictor = Callable[[Job], int]
+#: Gives the plan of a job; with True after playing it through the allocator.
+Planner = Callable[[Job, bool], Plan]
+
+
+def planned(job: Job, replay: bool) -> Plan:
+    """The default planner."""
+    from oomph.predict.plan import plan
+
+    return plan(job, replay=replay)
 
 
 def predicted(job: Job) -> int:

@@ -17,7 +17,7 @@ from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES, Change, axes
 from oomph.remedy.costs import Cost, cost
 from oomph.remedy.pareto import pareto
-from oomph.remedy.room import Predictor, predicted, room_of, upper
+from oomph.remedy.room import Planner, Predictor, planned, predicted, room_of, upper
 
 #: Combinations that are looked at, at most.
 MOST = 20_000
@@ -77,6 +77,7 @@ def fit(
     allow: Collection[str] = frozenset(),
     *,
     predictor: Predictor = predicted,
+    planner: Planner = planned,
     replay: bool = True,
     most: int = MOST,
 ) -> FitResult:
@@ -86,10 +87,8 @@ def fit(
 
     Raises UsageError for a job that contradicts itself, an unknown word in `allow`, or a headroom that leaves nothing.
     """
-    from oomph.predict.plan import plan
-
     check_allow(allow)
-    base = plan(job, replay=False)
+    base = planner(job, False)
     room = room_of(base, headroom)
     if room is None or not base.ranks:
         return FitResult(base, None if room is None else room.bytes, (), False, None)
@@ -101,7 +100,7 @@ def fit(
     search.run(axes(job, allow), room.failing)
     choices = _best(search.fitting)
     if replay:
-        choices = _replayed(choices)
+        choices = _replayed(choices, planner)
     nearest = None if choices else search.nearest
     return FitResult(
         base,
@@ -141,16 +140,14 @@ def _order(choice: Choice) -> tuple[float, int, bool, int, int]:
     )
 
 
-def _replayed(choices: list[Choice]) -> list[Choice]:
+def _replayed(choices: list[Choice], planner: Planner) -> list[Choice]:
     """The first ones with a whole plan; one that turns out not to fit is left out."""
-    from oomph.predict.plan import plan
-
     made: list[Choice] = []
     for place, choice in enumerate(choices):
         if place >= REPLAYED:
             made.append(choice)
             continue
-        whole = plan(choice.job, replay=True)
+        whole = planner(choice.job, True)
         if whole.fits is not False:
             made.append(replace(choice, plan=whole))
     return made
