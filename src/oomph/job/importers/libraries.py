@@ -39,9 +39,9 @@ TRAINERS = (
 #: Whose code trains, where only the repository that published the numbers tells it. PEFT's method comparison has a
 #: training loop of its own around a transformers model.
 REPOSITORIES = {
-    "foundation-model-stack/fms-acceleration": "trl",
+    "foundation-model-stack/fms-acceleration": "fms-acceleration",
     "foundation-model-stack/fms-hf-tuning": "trl",
-    "huggingface/peft": "peft",
+    "huggingface/peft": "peft-method-comparison",
     "huggingface/trl": "trl",
     "huggingface/diffusers": "diffusers",
     "huggingface/transformers": "transformers",
@@ -143,7 +143,7 @@ def trainer(text: str, source: str = "") -> str:
     names = {_name(word.split("==")[0]) for word in re.split(r"[\s,;]+", text[:10_000])}
     named = next((name for name in TRAINERS if name in names), "")
     # A list of installed libraries does not tell which of them trains; the repository does.
-    if named in ("", "transformers", "deepspeed", "lightning") and published:
+    if named in ("", "transformers", "trl", "deepspeed", "lightning") and published:
         return published
     return named or published
 

@@ -14,8 +14,8 @@ from typing import Literal, TypeVar, get_args
 import msgspec
 
 from oomph.errors import InputError, UsageError
+from oomph.job.config import from_config
 from oomph.job.importers import libraries
-from oomph.job.importers.hf_dimensions import model_of
 from oomph.job.model import (
     AttentionName,
     Batch,
@@ -188,7 +188,10 @@ def _model(row: Mapping[str, object], configs: Path) -> Model:
         raise InputError(f"{configs / file}: {error.strerror or 'cannot be read'}") from None
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"{configs / file} is not a JSON table: {error}") from None
-    return model_of(config, str(table.get("name") or ""))
+    model = from_config(config, str(table.get("name") or ""))
+    if not model.family:
+        raise UsageError(f"{file} has no model_type")
+    return model
 
 
 def _framework(text: str, source: str) -> Framework:

@@ -1,0 +1,1 @@
+"""One file per format: its keys, and what they mean for a job."""

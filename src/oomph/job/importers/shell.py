@@ -1,0 +1,206 @@
+"""Command lines and the shell scripts around them: the launcher, the script, and its `--flags`.
+
+Assignments and arrays of the script (`TP=8`, `ARGS=(--num-layers 96)`) are put in where it uses them; nothing is run.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_LAUNCHERS = (
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "srun",
+    "mpirun",
+    "python",
+    "python3",
+    "llamafactory-cli",
+    "axolotl",
+    "litgpt",
+    "tune",
+    "trl",
+)
+_LOOKS = re.compile(
+    r"(?m)^\s*(?:[A-Z_]\w*=\S*\s+|exec\s+|nohup\s+|uv run\s+|\$\s+)*"
+    r"(?:\S{0,200}/)?(?:torchrun|accelerate\s+launch|deepspeed\s|srun\s|mpirun\s|python3?\s|llamafactory-cli\s|axolotl\s|litgpt\s|tune\s+run|trl\s)"
+)
+_FLAGS = re.compile(r"(?:^|\s)--[a-z][\w\-.]+")
+_ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+|readonly\s+|declare\s+-a\s+)?([A-Za-z_]\w{0,80})=(.*)$")
+_USE = re.compile(r"\$\{?([A-Za-z_]\w{0,80})(?:\[@\]|\[\*\])?(?::?[-=][^}\n]{0,200})?\}?")
+_DEFAULT = re.compile(r"^\$\{(\w{1,80}|\d):?-([^}]{0,200})\}$")
+_PRODUCT = re.compile(r"\$\(\(\s*([\w$*{}\s]{1,100})\)\)")
+_PAIR = re.compile(r"[A-Za-z_][\w.]{0,100}=")
+_LARGEST = 200_000
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line. `launcher` as torchrun; `launch` its own flags; `script` what it runs; `flags` the script's
+    flags ("--a-b" as a_b; a flag without a value is True; one with several a list); `words` the rest; `variables`
+    the environment that is set in front."""
+
+    launcher: str
+    script: str
+    launch: Mapping[str, object]
+    flags: Mapping[str, object]
+    words: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def find(text: str) -> Command | None:
+    """The first command of a text that trains something, by its flags; None where none does."""
+    if len(text) > _LARGEST or not _FLAGS.search(text):
+        return None
+    if not _LOOKS.search(text) and not text.lstrip().startswith("--"):
+        return None
+    variables, commands = _script(text)
+    best: Command | None = None
+    for tokens in commands:
+        command = _command(tokens, variables)
+        if best is None or len(command.flags) + len(command.launch) > len(best.flags) + len(best.launch):
+            best = command
+    return best if best is not None and (best.flags or best.launch or best.words) else None
+
+
+def _script(text: str) -> tuple[dict[str, str], list[list[str]]]:
+    """Variables of a script, and its commands with them put in."""
+    joined = re.sub(r"\\\r?\n", " ", text)
+    variables: dict[str, str] = {}
+    commands: list[list[str]] = []
+    lines = iter(joined.splitlines())
+    for line in lines:
+        assigned = _ASSIGN.match(line)
+        if assigned is not None and (assigned.group(2).startswith("(") or not _LOOKS.match(line)):
+            value = assigned.group(2)
+            if value.startswith("("):
+                while ")" not in _uncommented(value):
+                    more = next(lines, None)
+                    if more is None:
+                        break
+                    value += " " + _uncommented(more)
+                value = _uncommented(value).strip()[1:].rsplit(")", 1)[0]
+            elif value[:1] in ("'", '"') and value.count(value[0]) == 1:
+                quote = value[0]
+                for more in lines:
+                    value += " " + more
+                    if quote in more:
+                        break
+                value = value.strip().strip(quote)
+            else:
+                value = _uncommented(value).strip().rstrip(";").strip("'\"")
+            default = _DEFAULT.match(value)
+            variables[assigned.group(1)] = _filled(default.group(2) if default else value, variables)
+            continue
+        filled = _filled(_uncommented(line), variables)
+        if not _LOOKS.match(filled) and not filled.lstrip().startswith("--"):
+            continue
+        tokens = _split(filled)
+        if tokens:
+            commands.append(tokens)
+    return variables, commands
+
+
+def _uncommented(line: str) -> str:
+    return re.sub(r"(?:^|\s)#.*$", "", line)
+
+
+def _filled(text: str, variables: Mapping[str, str]) -> str:
+    """Text with the variables that are known put in; sizes stay limited."""
+    out = _USE.sub(lambda m: variables.get(m.group(1), m.group(0)), text)
+    out = _PRODUCT.sub(lambda m: _product(m.group(1), variables) or m.group(0), out)
+    return out if len(out) <= _LARGEST else text
+
+
+def _product(text: str, variables: Mapping[str, str]) -> str:
+    result = 1
+    for part in text.split("*"):
+        number = variables.get(part.strip(" ${}"), part.strip())
+        if not re.fullmatch(r"\d{1,12}", number):
+            return ""
+        result *= int(number)
+    return str(result) if result < 10**18 else ""
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:
+        return line.split()
+
+
+def _command(tokens: list[str], variables: Mapping[str, str]) -> Command:
+    environment: dict[str, str] = {}
+    place = 0
+    while place < len(tokens) and ("=" in tokens[place].split("/")[0] and not tokens[place].startswith("-")):
+        name, _, value = tokens[place].partition("=")
+        environment[name] = value
+        place += 1
+    while place < len(tokens) and tokens[place] in ("exec", "nohup", "sudo", "uv", "run", "$"):
+        place += 1
+    rest = tokens[place:]
+    launcher = rest[0].rsplit("/", 1)[-1] if rest and not rest[0].startswith("-") else ""
+    after = rest[1:] if launcher else rest
+    if launcher in ("srun", "mpirun", "python", "python3"):
+        inner = next((n for n, t in enumerate(after) if t.rsplit("/", 1)[-1] in _LAUNCHERS[:3]), None)
+        if inner is not None:
+            launcher, after = after[inner].rsplit("/", 1)[-1], after[inner + 1 :]
+    split = _script_at(after, launcher)
+    launch = flags_of(after[:split])
+    script = after[split] if split < len(after) else ""
+    own = after[split + 1 :] if split < len(after) else []
+    if launcher in ("", "python", "python3", "srun", "mpirun") and not script:
+        launch, own = {}, after
+    words = _words(own)
+    exported = {k: v for k, v in variables.items() if k.isupper() and len(v) < 200}
+    return Command(launcher, script, launch, flags_of(own), words, {**exported, **environment})
+
+
+def _words(tokens: list[str]) -> tuple[str, ...]:
+    """What is no flag and no flag's value: words before the first flag, and `key=value`."""
+    first = next((n for n, token in enumerate(tokens) if token.startswith("-")), len(tokens))
+    return (*tokens[:first], *(t for t in tokens[first:] if _PAIR.match(t)))
+
+
+def _script_at(tokens: list[str], launcher: str) -> int:
+    """Where the launcher's own flags end: at the first word that is a script or module and no flag's value."""
+    if launcher in ("llamafactory-cli", "axolotl", "litgpt", "trl"):
+        return 0
+    start = 1 if launcher in ("accelerate", "tune") and tokens[:1] in (["launch"], ["run"]) else 0
+    for place in range(start, len(tokens)):
+        token = tokens[place]
+        before = tokens[place - 1] if place else ""
+        if token.endswith((".py", ".sh")) or (before in ("-m", "--module") and "." in token):
+            return place
+        if (
+            launcher == "tune"
+            and not token.startswith("-")
+            and not (before.startswith("--") and "=" not in before)
+        ):
+            return place
+        if "$" in token and not before.startswith("-"):
+            return place
+    return len(tokens)
+
+
+def flags_of(tokens: list[str]) -> dict[str, object]:
+    """`--a 1 --b=2 --c --d 3 4` as a table: {"a": "1", "b": "2", "c": True, "d": ["3", "4"]}."""
+    found: dict[str, object] = {}
+    name = ""
+    # `"--fp8-format hybrid"` of an array is one word of the shell and two of the command.
+    for token in (part for t in tokens for part in (t.split() if t.startswith("--") and " " in t else [t])):
+        if re.match(r"--?[A-Za-z]", token):
+            name, equals, value = token.lstrip("-").partition("=")
+            name = name.replace("-", "_")
+            found[name] = value if equals else True
+            if equals:
+                name = ""
+        elif name and not (found[name] is not True and _PAIR.match(token)):
+            held = found[name]
+            found[name] = (
+                token if held is True else [*held, token] if isinstance(held, list) else [held, token]
+            )
+    return found
