@@ -11,6 +11,7 @@ from oomph.errors import UsageError
 from oomph.predict.compose.setup import Setup
 from oomph.predict.engine import losses
 from oomph.predict.engine.adapters import PeftAdapters
+from oomph.predict.engine.fused_adapters import FusedAdapters
 from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
 from oomph.predict.engine.compiled import HEAVY, partition
@@ -47,7 +48,8 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
     adapters = None
     lora = setup.job.method.lora
     if lora is not None and setup.code.lora == "peft":
-        adapters = PeftAdapters(
+        kind = FusedAdapters if "lora" in setup.code.fusions else PeftAdapters
+        adapters = kind(
             lora.rank,
             lora.dtype if lora.dtype in ("fp32", "bf16", "fp16") else "fp32",
             lora.dropout,

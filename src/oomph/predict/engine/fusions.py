@@ -47,15 +47,33 @@ def fuse(program: Program, section: Section, fusions: frozenset[str]) -> Section
         if number is not None
     } - {program.tensors[each.item[3][0]][0] for each in found}
     instead = {each.at: each.item for each in found}
+    late = _late_drops(program, section, found)
     items = []
     for place, item in enumerate(section.items):
+        if place in late:
+            continue
         if place in instead:
             items.append(instead[place])
-        elif place in gone or (item[0] == "drop" and item[1] in storages and not _read(program, section, item[1], gone)):
+            items += [section.items[each] for each, at in late.items() if at == place]
+        elif place in gone or (
+            item[0] == "drop" and item[1] in storages and not _read(program, section, item[1], gone)
+        ):
             continue
         else:
             items.append(item)
     return Section(items, section.inlet, section.outlet)
+
+
+def _late_drops(program: Program, section: Section, found: list[_Found]) -> dict[int, int]:
+    """Drops of what a kernel reads, which it now reads later than the operators did: their places, and where they go."""
+    late: dict[int, int] = {}
+    for each in found:
+        read = {program.tensors[number][0] for number in numbers(each.item[2])}
+        for place in range(min(each.places), each.at):
+            item = section.items[place]
+            if item[0] == "drop" and item[1] in read:
+                late[place] = each.at
+    return late
 
 
 def _made(section: Section) -> dict[int, int]:
@@ -89,7 +107,9 @@ def _norms(program: Program, section: Section, made: dict[int, int]) -> Iterator
             continue
         places, source = _walk(section, made, inputs[1 - inputs.index(weights[0])], _NORM_STEPS)
         if source is not None and any(packet(section.items[each][1]) == "aten.rsqrt" for each in places):
-            yield _Found({*places, place}, place, ["op", "oomph.rms_norm", [{"t": source}, {"t": weights[0]}], item[3]])
+            yield _Found(
+                {*places, place}, place, ["op", "oomph.rms_norm", [{"t": source}, {"t": weights[0]}], item[3]]
+            )
 
 
 def _is_norm_weight(program: Program, number: int) -> bool:
@@ -97,7 +117,9 @@ def _is_norm_weight(program: Program, number: int) -> bool:
     return kind == "parameter" and "norm" in name[0]
 
 
-def _walk(section: Section, made: dict[int, int], start: int, steps: frozenset[str]) -> tuple[set[int], int | None]:
+def _walk(
+    section: Section, made: dict[int, int], start: int, steps: frozenset[str]
+) -> tuple[set[int], int | None]:
     """The operators of these kinds that lead to `start`, and the one tensor that they begin with."""
     places: set[int] = set()
     sources: set[int] = set()
@@ -105,12 +127,17 @@ def _walk(section: Section, made: dict[int, int], start: int, steps: frozenset[s
     while stack:
         number = stack.pop()
         place = made.get(number)
-        if place is None or packet(section.items[place][1]) not in steps:
+        if place is None or packet(section.items[place][1]) not in steps or _sum_of_two(section.items[place]):
             sources.add(number)
         elif place not in places:
             places.add(place)
             stack += numbers(section.items[place][2])
     return places, sources.pop() if len(sources) == 1 else None
+
+
+def _sum_of_two(item: list[Any]) -> bool:
+    """A residual connection, which is no part of a norm."""
+    return packet(item[1]) == "aten.add" and len(numbers(item[2])) > 1
 
 
 def _ropes(program: Program, section: Section, made: dict[int, int]) -> Iterator[_Found]:
@@ -140,7 +167,9 @@ def _swiglus(program: Program, section: Section, made: dict[int, int]) -> Iterat
         if item[0] != "op" or packet(item[1]) != "aten.mul":
             continue
         inputs = numbers(item[2])
-        acted = [each for each in inputs if each in made and packet(section.items[made[each]][1]) == "aten.silu"]
+        acted = [
+            each for each in inputs if each in made and packet(section.items[made[each]][1]) == "aten.silu"
+        ]
         if len(acted) == 1 and len(inputs) == 2:
             silu = made[acted[0]]
             gate = numbers(section.items[silu][2])[0]

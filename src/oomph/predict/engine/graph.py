@@ -106,6 +106,10 @@ class Graph:
         self.nodes.append(node)
         return node
 
+    def forget(self, node: Node) -> None:
+        """What a node keeps is let go: another one stands for it."""
+        self.drop_saved(node)
+
     def save(self, node: Node, *tensors: Tensor | None) -> None:
         """The node keeps these until its backward is done."""
         for tensor in tensors:

@@ -121,6 +121,10 @@ class Heap:
         self.events.append(number)
         return Storage(number, name or self.where)
 
+    def hand_nothing(self, name: str = "") -> Storage:
+        """What the log does not have."""
+        return Storage(-1, name)
+
     def release(self, storage: Storage) -> None:
         """One holder less; the last one frees the block."""
         storage.refs -= 1

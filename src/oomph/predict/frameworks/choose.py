@@ -18,6 +18,7 @@ _NAMES: dict[str, str] = {
     "huggingface": "transformers",
     "llama-factory": "transformers",
     "peft": "transformers",
+    "peft-method-comparison": "transformers",
     "transformers": "transformers",
     "trl": "transformers",
     "unsloth": "transformers",

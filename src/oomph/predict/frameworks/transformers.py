@@ -52,8 +52,8 @@ def _model(job: Job, old: bool, shifts: bool) -> Code:
 def _fusions(job: Job) -> frozenset[str]:
     """fms-acceleration's fast kernels come with its losses (foak-fast-kernels, -liger); use_liger_kernel replaces the
     MLP as well (liger_kernel/transformers/monkey_patch.py)."""
-    if job.framework.name.lower() == "fms-acceleration" and job.loss in ("triton_ce", "fused_linear_ce"):
-        return frozenset(("rms_norm", "rope"))
+    if "fms-acceleration" in job.framework.name.lower() and job.loss in ("triton_ce", "fused_linear_ce"):
+        return frozenset(("rms_norm", "rope", "lora") if job.method.quantization else ("rms_norm", "rope"))
     return frozenset(("rms_norm", "rope", "swiglu")) if job.loss == "fused_linear_ce" else frozenset()
 
 
