@@ -20,9 +20,12 @@ __all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dim
 
 #: The file of each family (config.json's model_type); imported when one is asked for.
 FAMILIES = {
+    "bert": "bert",
     "bloom": "alibi",
+    "deberta-v2": "bert",
     "deepseek_v2": "mla",
     "deepseek_v3": "mla",
+    "distilbert": "bert",
     "falcon": "alibi",
     "gemma": "gemma",
     "gemma2": "gemma",
@@ -36,6 +39,7 @@ FAMILIES = {
     "llama": "llama",
     "mistral": "llama",
     "mixtral": "moe",
+    "modernbert": "bert",
     "olmo": "llama",
     "olmo2": "llama",
     "olmo3": "llama",
@@ -47,9 +51,12 @@ FAMILIES = {
     "qwen2_moe": "moe",
     "qwen3": "llama",
     "qwen3_moe": "moe",
+    "roberta": "bert",
     "smollm3": "llama",
     "stablelm": "phi",
     "starcoder2": "phi",
+    "t5": "t5",
+    "xlm-roberta": "bert",
 }
 
 

@@ -125,9 +125,9 @@ class Parts:
 
     @contextmanager
     def under(self, prefix: str, layers: range | None = None) -> Iterator[None]:
-        """Names inside get this prefix; with `layers` it is a list of layers that number the names."""
+        """Names inside get this prefix ("" for none); with `layers` it is a list of layers that number the names."""
         before = self._prefix, self._layers
-        self._prefix += prefix + ("." if layers is None else ".{}.")
+        self._prefix += prefix + ("." if prefix else "") + ("" if layers is None else "{}.")
         self._layers = self._layers if layers is None else layers
         try:
             yield
