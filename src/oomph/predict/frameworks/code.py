@@ -21,7 +21,9 @@ class Code:
 
     framework, label: whose code, and a name of the version range for people ("transformers 4.46 to 4.49").
     programs: the start of a program's file name; `program(family)` gives the file of a family. `own_families`: families
-    that this framework's programs are recorded for; any other is played by `fallback` (None: refused by name).
+    that this framework's programs are recorded for, `written_as`: families whose blocks it writes as another's; any
+    other is played by `fallback` (None: refused by name). Programs that do not begin with "transformers" alone name
+    parameters as their framework does: `parameters.architecture_of` gives the model in those names.
     loss: key of `losses` in the program that this code runs for the job's loss.
     """
 
@@ -29,6 +31,7 @@ class Code:
     label: str = "transformers, current"
     programs: str = "transformers"
     own_families: tuple[str, ...] | None = None
+    written_as: tuple[tuple[str, str], ...] = ()
     fallback: str | None = None
     loss: str = "eager_fp32"
 
@@ -121,6 +124,7 @@ class Code:
 
     def program(self, family: str) -> str | None:
         """The stem of the program's file for a family; None where this code has none (refuse by name)."""
+        family = dict(self.written_as).get(family, family)
         if self.own_families is None or family in self.own_families:
             return f"{self.programs}-{family}"
         return f"{self.fallback}-{family}" if self.fallback else None

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from oomph.job.model import Job
 from oomph.predict.frameworks.code import Code
-from oomph.predict.frameworks.versions import below
+from oomph.predict.frameworks.versions import below, text
 
-_FAMILIES = ("llama", "mistral", "falcon", "gemma", "gemma2", "phi3", "gpt_neox")
+_FAMILIES = ("llama", "falcon", "gemma", "gemma2", "gpt_neox")
+#: LitGPT's Config gives these llama's class, norm and MLP.
+_AS_LLAMA = (("mistral", "llama"), ("phi3", "llama"))
 
 
 def trainer(job: Job) -> tuple[Code, ...]:
@@ -29,18 +31,16 @@ def trainer(job: Job) -> tuple[Code, ...]:
 
 
 def litgpt(job: Job) -> tuple[Code, ...]:
-    """LitGPT: its finetune scripts (full, lora) chunk the logits, its pretrain script the loss alone.
+    """LitGPT's finetune scripts, whose optimizer is not fused, or its pretrain scripts, whose is.
 
-    Fabric casts what the model returns to fp32 (convert_output) when a precision plugin is set, `bf16-true` too.
+    Fabric casts what the model returns to fp32 (convert_output), bf16-true too: part of the recorded losses.
     """
-    pretrain = job.method.name == "full" and job.loss == "eager_fp32"
-    old_bitsandbytes = below(job.framework, "bitsandbytes", 0, 43)
     code = Code(
         framework="litgpt",
         label="LitGPT, finetune",
-        programs="litgpt",
+        programs="litgpt-2024-09",
         own_families=_FAMILIES,
-        loss="chunked_ce" if job.loss == "default" else job.loss,
+        written_as=_AS_LLAMA,
         logits_through_backward=True,
         logits_through_step=True,
         zero_grad="after_step",
@@ -54,15 +54,32 @@ def litgpt(job: Job) -> tuple[Code, ...]:
         lora_casts_input=False,
         lora_fp32=False,
         quantizes_head=True,
-        # litgpt's own requirement is bitsandbytes 0.42.0 until 2024-12
-        quantized_input_kept=old_bitsandbytes is not False,
+        # litgpt asks for bitsandbytes 0.42.0 until 2025
+        quantized_input_kept=below(job.framework, "bitsandbytes", 0, 43) is not False,
+        # Fabric quantises from fp16 (plugins/precision/bitsandbytes.py, quantize), so bf16 products take a cast
+        dequantizes_twice=job.precision.compute != "fp16",
         unties=True,
         compiled="model",
         stray_embedding=job.method.name == "qlora" and below(job.framework, "litgpt", 0, 5) is False,
     )
-    if pretrain:
-        return (replace(code, label="LitGPT, pretrain", loss="eager_fp32", clips=True),)
-    return (code,)
+    if job.loss in ("eager_bf16", "triton_ce", "fused_linear_ce"):
+        return (replace(code, loss=job.loss),)
+    if job.method.name != "full":
+        return (replace(code, loss="chunked_ce"),)
+    if job.optimizer.impl != "fused":
+        return (replace(code, loss="full_finetune_ce"),)
+    pretrain = replace(
+        code, label="LitGPT, pretrain.py", loss="pretrain_ce", clips=True, optimizer_impl="fused"
+    )
+    # extensions/thunder/pretrain.py: logits are local to a function; pretrain.py always compiles
+    local = replace(
+        pretrain,
+        label="LitGPT, extensions/thunder/pretrain.py",
+        logits_through_backward=False,
+        logits_through_step=False,
+        clips=False,
+    )
+    return (pretrain, local) if job.compile else (local, pretrain)
 
 
 def thunder(job: Job) -> tuple[Code, ...]:
@@ -71,8 +88,9 @@ def thunder(job: Job) -> tuple[Code, ...]:
     code = Code(
         framework="lightning-thunder",
         label="lightning-thunder's LitGPT benchmark",
-        programs="litgpt",
+        programs="litgpt-2024-09",
         own_families=_FAMILIES,
+        written_as=_AS_LLAMA,
         loss="eager_bf16" if job.loss == "default" else job.loss,
         logits_through_backward=True,
         logits_through_step=True,
@@ -91,5 +109,7 @@ def thunder(job: Job) -> tuple[Code, ...]:
         return (code, replace(code, label=f"{code.label}, --bucketing_mode none", units="modules"))
     if second:
         # embedding, final norm and head became units on 2024-09-26
-        return (code, replace(code, label=f"{code.label}, before 2024-09-26", units="blocks"))
+        old = replace(code, label=f"{code.label}, before 2024-09-26", units="blocks")
+        date = text(job.framework, "lightning-thunder-date")
+        return (old, code) if not date or date < "2024.10" else (code,)
     return (code,)

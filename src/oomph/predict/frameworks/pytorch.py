@@ -9,32 +9,32 @@ from oomph.predict.frameworks.code import Code
 from oomph.predict.frameworks.versions import below, text
 
 #: Commits of torchtitan that published benchmarks name, and their dates.
-_TITAN_COMMITS = {"9dec370": 20241224, "e7c0cae": 20250611}
-#: The loss is compiled with the model from here on; the default optimizer is fused AdamW.
-_TITAN_COMPILED_LOSS = 20250110
+_TITAN_COMMITS = {"9dec370": "2024.12.23", "e7c0cae": "2025.06.11"}
+#: The loss is compiled with the model, and the default optimizer is fused AdamW, from here on.
+_TITAN_COMPILED_LOSS = "2025.01"
 #: Embedding and [norm, output] are units of their own from here on.
-_TITAN_UNITS = 20250617
+_TITAN_UNITS = "2025.06.13"
 
 
 def torchtitan(job: Job) -> tuple[Code, ...]:
-    """torchtitan by date: the commit's, or the newest rules."""
-    commit = text(job.framework, "torchtitan")[:7]
-    date = _TITAN_COMMITS.get(commit)
-    if date is not None:
+    """torchtitan by date: the commit's, the one that is told, or the newest rules and what they were before."""
+    commit = text(job.framework, "torchtitan").removeprefix("git")[:7]
+    date = _TITAN_COMMITS.get(commit) or text(job.framework, "torchtitan-date")
+    if date:
         return (_titan(job, date),)
-    return (_titan(job, 20260101), _titan(job, _TITAN_COMPILED_LOSS), _titan(job, 20241224))
+    return tuple(_titan(job, each) for each in ("2026.01", "2025.06", "2024.12"))
 
 
-def _titan(job: Job, date: int) -> Code:
-    compiled_loss = date >= _TITAN_COMPILED_LOSS
+def _titan(job: Job, date: str) -> Code:
+    later = date >= _TITAN_COMPILED_LOSS
     apart = date >= _TITAN_UNITS
     loss = job.loss
-    if loss == "default":
-        loss = "triton_ce" if job.compile and compiled_loss else "eager_fp32"
+    if loss in ("default", "triton_ce"):
+        loss = "triton_ce" if job.compile and later else "eager_fp32"
     return Code(
         framework="torchtitan",
-        label=f"torchtitan of {date // 10000}-{date // 100 % 100:02d}",
-        programs="torchtitan",
+        label=f"torchtitan of {date[:7].replace('.', '-')}",
+        programs="torchtitan-2025-06" if later else "torchtitan-2024-12",
         own_families=("llama",),
         loss=loss,
         zero_grad="before_forward",
@@ -47,8 +47,8 @@ def _titan(job: Job, date: int) -> Code:
         head_stays=apart,
         reduces_in_compute=False,
         unties=True,
-        compiled="blocks_and_loss" if compiled_loss else "blocks",
-        optimizer_impl="fused" if compiled_loss else "foreach",
+        compiled="blocks_and_loss" if later else "blocks",
+        optimizer_impl="fused" if later else "foreach",
     )
 
 
@@ -58,8 +58,10 @@ def torchtune(job: Job) -> tuple[Code, ...]:
     code = Code(
         framework="torchtune",
         label="torchtune from 0.3 on",
-        programs="torchtune",
+        programs="torchtune-0.3",
         own_families=("llama",),
+        # its builders of these make the same decoder
+        written_as=(("mistral", "llama"),),
         loss="chunked_ce" if job.loss == "default" else job.loss,
         clips=False,
         reentrant=False,

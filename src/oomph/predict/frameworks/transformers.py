@@ -8,6 +8,8 @@ from oomph.job.model import Job
 from oomph.predict.frameworks.code import Code
 from oomph.predict.frameworks.versions import below
 
+#: Families of which older releases were recorded; others are played as today's classes.
+_RECORDED = ("llama", "mistral", "granite", "mixtral")
 _LOOPS = ("pytorch", "peft-method-comparison")
 
 
@@ -36,7 +38,7 @@ def _model(job: Job, old: bool, shifts: bool) -> Code:
         start, label = "transformers-4.48", "transformers 4.46 to 4.48"
     else:
         start, label = "transformers", "transformers from 4.49 on"
-    families = None if start == "transformers" else ("llama", "mistral", "granite", "mixtral")
+    families = None if start == "transformers" else _RECORDED
     return Code(
         label=label,
         programs=start,
@@ -53,7 +55,10 @@ def _fusions(job: Job) -> frozenset[str]:
     """fms-acceleration's fast kernels come with its losses (foak-fast-kernels, -liger); use_liger_kernel replaces the
     MLP as well (liger_kernel/transformers/monkey_patch.py)."""
     if "fms-acceleration" in job.framework.name.lower() and job.loss in ("triton_ce", "fused_linear_ce"):
-        return frozenset(("rms_norm", "rope", "lora") if job.method.quantization else ("rms_norm", "rope"))
+        if job.method.quantization is None:
+            return frozenset(("rms_norm", "rope"))
+        # its -liger configurations of quantised models misspell fast_rms_layernorm, which leaves the norm as it is
+        return frozenset(("rope", "lora") if job.loss == "fused_linear_ce" else ("rms_norm", "rope", "lora"))
     return frozenset(("rms_norm", "rope", "swiglu")) if job.loss == "fused_linear_ce" else frozenset()
 
 
