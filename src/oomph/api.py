@@ -282,7 +282,7 @@ def plan(
     from oomph.job.placement import with_hardware, with_ranks
 
     if isinstance(job, Job):
-        given = Inputs(job, whole=True)
+        given = Inputs(job, frozenset({"batch", "precision"}))
     else:
         several = [job] if isinstance(job, (str, os.PathLike)) else list(job)
         given = read_inputs([os.fspath(each) for each in several], network=network)
@@ -297,9 +297,7 @@ def plan(
         values.setdefault("hardware.gpus", count)
     understood = with_values(with_hardware(given.job, found, count), values)
     understood = with_ranks(understood, values)
-    understood, assumptions = with_defaults(
-        understood, {*values, *(("batch", "precision") if given.whole else ())}
-    )
+    understood, assumptions = with_defaults(understood, {*values, *given.said})
     answer = plan_job(understood, replay=replay, unsupported=given.unsupported)
     return replace(
         answer, assumptions=(*assumptions, *answer.assumptions), notes=(*given.notes, *answer.notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from oomph.errors import UsageError
+from oomph.errors import InputError, UsageError
 from oomph.hardware.names import asked
 from oomph.job.defaults import with_defaults
 from oomph.job.inputs import read_inputs
@@ -105,7 +105,34 @@ def test_a_folder_is_a_model_and_so_is_its_config(tmp_path) -> None:
     for name in (str(tmp_path), str(tmp_path / "config.json")):
         given = read_inputs([name])
         assert (given.job.model.family, given.job.model.get("n_layer")) == ("gpt2", 3)
-        assert not given.whole
+        assert given.job.model.name == tmp_path.name
+        assert "precision" not in given.said
+
+
+def test_files_of_frameworks_are_merged_and_say_what_they_decide(tmp_path) -> None:
+    """What accelerate, a Trainer and a model say together: 8 ranks of FSDP2, 4 samples, bf16 under autocast."""
+    texts = {
+        "config.json": '{"model_type": "gpt2", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 100}',
+        "args.yaml": "per_device_train_batch_size: 4\nbf16: true\ngradient_checkpointing: true\noutput_dir: out\n",
+        "accelerate.yaml": "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\nnum_machines: 1\n"
+        "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    given = read_inputs([str(tmp_path / name) for name in texts])
+    job = given.job
+    assert (job.model.family, job.batch.micro, job.checkpointing.mode) == ("gpt2", 4, "full")
+    assert (job.parallel.strategy, job.parallel.data) == ("fsdp2_full", 8)
+    assert job.precision == Precision(compute="bf16", autocast=True)
+    assert {"precision", "batch.micro", "parallel.strategy"} <= given.said
+    assert "batch.sequence" not in given.said
+    named = read_inputs(["gpt2-large", str(tmp_path / "args.yaml")])
+    assert (named.job.model.get("n_layer"), named.job.batch.micro) == (36, 4)
+
+
+def test_a_folder_without_a_configuration_is_no_model(tmp_path) -> None:
+    with pytest.raises(InputError, match=r"the folder has no config\.json"):
+        read_inputs([str(tmp_path)])
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\0b"])

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: PyTorch asks the driver for no less (kSmallBuffer in c10/cuda/CUDACachingAllocator.cpp).
 _SMALLEST = 2 << 20
-#: A file decides all of a job that its framework has defaults for.
-_OF_FILES = ("batch", "precision")
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def job_of(request: Request) -> Understood:
         overlay.put(path, value)
     job = _with_values(job, overlay.values)
     job = with_ranks(job, overlay.values)
-    said = {*overlay.values, *(_OF_FILES if given.whole else ())}
+    said = {*overlay.values, *given.said}
     job, assumptions = with_defaults(job, said)
     if not job.model.family and not job.model.config:
         raise UsageError(

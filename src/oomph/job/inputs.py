@@ -6,16 +6,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from oomph.errors import InputError, UsageError
 from oomph.job.model import Job
 
-if TYPE_CHECKING:
-    from oomph.job.model import Model
-
+#: A job file of oomph's own decides all that has a default for jobs that are described by flags.
+_ALL = frozenset({"batch", "precision"})
 #: Bytes of a job file at most.
 _LARGEST = 4 << 20
 #: Endings of files: a name with one of them is no model's.
@@ -24,11 +22,11 @@ _ENDINGS = (".json", ".toml", ".yaml", ".yml", ".txt", ".log", ".bin", ".sh", ".
 
 @dataclass(frozen=True)
 class Inputs:
-    """The job that was read; `whole`: from files that decide all of it, and not from a model's name alone. `notes` say
+    """The job that was read. `said` are the paths of fields that the inputs or their framework decide. `notes` say
     what a reader should know of them, `unsupported` what they ask for that a job cannot say."""
 
     job: Job
-    whole: bool = False
+    said: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
 
@@ -40,34 +38,37 @@ def read_inputs(inputs: Sequence[str], *, network: bool = False) -> Inputs:
     Raises InputError for a file that is not there or cannot be read, UsageError for a name that is not known and for
     what cannot be one job.
     """
-    files = [name for name in inputs if is_file(name)]
-    named = [name for name in inputs if name not in files]
+    found = [(name, _file_of(name)) for name in inputs]
+    files = [file for _, file in found if file is not None]
+    named = [name for name, file in found if file is None]
     if len(named) > 1:
         raise UsageError(f"{named[0]} and {named[1]} are two models: a job trains one")
     result = _read_files(files, network=network) if files else Inputs(Job())
     if named:
         from oomph.job.names import model
 
-        found: Model = model(named[0], network=network)
-        result = Inputs(replace(result.job, model=found), result.whole, result.notes, result.unsupported)
+        job = replace(result.job, model=model(named[0], network=network))
+        result = Inputs(job, result.said, result.notes, result.unsupported)
     return result
 
 
-def is_file(name: str) -> bool:
-    """Whether an input means a file, there or not, and not a model (a folder with a config.json is a model)."""
+def _file_of(name: str) -> str | None:
+    """The file that an input means, there or not; None for a model's name. A folder means the config.json in it."""
     if not name.strip() or "\0" in name:
         raise UsageError("an input is empty (an unset variable?): name a model or a file")
     try:
-        path = Path(name)
-        if path.is_dir():
-            return False
+        path = Path(name).expanduser()
+        if path.is_dir() and (path / "config.json").is_file():
+            return str(path / "config.json")
         if path.is_file():
-            return path.name != "config.json"
-    except OSError:  # a name that is too long for a path
-        return False
+            return str(path)
+        if path.is_dir() and name.startswith((".", "/", "~")):
+            raise InputError(f"{name}: the folder has no config.json")
+    except (OSError, RuntimeError):  # a name that is too long for a path; a home that nobody has
+        return None
     if name.lower().endswith(_ENDINGS):
         raise InputError(f"{name}: no such file")
-    return False
+    return None
 
 
 def _read_files(files: Sequence[str], *, network: bool) -> Inputs:
@@ -79,18 +80,29 @@ def _read_files(files: Sequence[str], *, network: bool) -> Inputs:
         from oomph.job.toml import from_toml
 
         try:
-            return Inputs(from_toml(_text(own[0]), network=network), whole=True)
+            return Inputs(from_toml(_text(own[0]), network=network), _ALL)
         except UsageError as error:
             raise UsageError(f"{own[0]}: {error}") from None
     from oomph.job.importers import merge, read
 
-    imported = [read(name) for name in files]
+    imported = [read(Path(name)) for name in files]
     job, notes = merge(*imported)
-    unsupported = tuple(sentence for each in imported for sentence in each.unsupported)
+    if job.model.config and not job.model.name:
+        job = replace(job, model=replace(job.model, name=_name_of(files)))
+    said = {path for each in imported for path in each.values}
+    if any(each.kind != "config.json" for each in imported) or job.method.quantization is not None:
+        said |= {"batch.micro", "precision"}
     unknown = [f"{each.name}: {key}" for each in imported for key in each.unknown]
     if unknown:
         notes = (*notes, f"Not understood, and it may matter for memory: {'; '.join(unknown)}.")
-    return Inputs(job, whole=True, notes=tuple(notes), unsupported=unsupported)
+    unsupported = tuple(sentence for each in imported for sentence in each.unsupported)
+    return Inputs(job, frozenset(said), tuple(notes), unsupported)
+
+
+def _name_of(files: Sequence[str]) -> str:
+    """A name for a model that has none in its config.json: its folder's."""
+    path = next((Path(name) for name in files if Path(name).name == "config.json"), Path(files[0]))
+    return path.resolve().parent.name if path.name == "config.json" else path.stem
 
 
 def _is_own(name: str) -> bool:
