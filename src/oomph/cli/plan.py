@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from oomph.cli.options import colour_option, quiet_option
+from oomph.cli.plan_fit import fit_options
 from oomph.cli.plan_options import Optional, job_options
 
 
@@ -66,6 +67,10 @@ class Request:
     verbose: bool
     colour: str
     exit_zero: bool
+    fit: bool = False
+    headroom: str | None = None
+    allow: tuple[str, ...] = ()
+    maximum: str | None = None
     more: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -77,6 +82,7 @@ class Request:
 @click.command(name="plan", cls=Optional, short_help="What a job will need, before there is a GPU.")
 @click.argument("inputs", metavar="[MODEL|FILE]...", nargs=-1)
 @job_options
+@fit_options
 @click.option("--explain", is_flag=True, help="Every term of every phase, with the page that explains it.")
 @click.option(
     "--rank",
@@ -120,6 +126,7 @@ def command(ctx: click.Context, /, **options: object) -> None:
     oomph plan Mistral-7B-v0.3 --gpu rtx-4090 --qlora --checkpointing
     oomph plan config.json args.yaml accelerate.yaml zero3.json --gpu h100x8
     oomph plan job.toml --set batch.micro=4 --explain
+    oomph plan llama-3.1-8b --gpu a100-80gb --seq 8192 --fit --headroom 10%
 
     An input is a model's name, a folder with a config.json, a job file, or a configuration of the frameworks that
     people train with (docs/job-files.md); several are merged, and flags have the last word. What neither says is

@@ -76,7 +76,12 @@ def _hardware(command: F) -> F:
             "(a2-highgpu-8g).  [default: none in particular]",
         ),
         click.option("--machine", metavar="NAME", help="A machine type (p4d.24xlarge), and its host RAM."),
-        click.option("--gpus", metavar="N", help="GPUs in all, over all machines."),
+        click.option(
+            "--gpus",
+            metavar="N|CLOUDS",
+            help="GPUs in all, over all machines; or clouds (gcp,aws,azure,lambda or all), whose machine types are "
+            "compared for this job.",
+        ),
         click.option("--per-node", metavar="N", type=_COUNT, help="GPUs of one machine."),
         click.option(
             "--free",

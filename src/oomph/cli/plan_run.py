@@ -36,6 +36,10 @@ def run(request: Request) -> int:
     understood = job_of(request)
     if request.save_job is not None:
         _save_job(request, understood)
+    from oomph.cli import plan_fit
+
+    if plan_fit.asked(request):
+        return plan_fit.run(request, understood, output_format)
     plan = planned(understood, replay=request.replay)
     return show(plan, request, output_format)
 

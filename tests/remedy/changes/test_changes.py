@@ -28,6 +28,7 @@ from tests.remedy.jobs import EIGHT, ONE, WITH_EVALUATION
 
 FRAMEWORKS = (
     "",
+    "pytorch",
     "transformers",
     "trl",
     "axolotl",
@@ -249,7 +250,8 @@ def test_a_load_is_not_helped_by_less_work():
         ("torchtune", "checkpointing", "enable_activation_checkpointing: True"),
         ("litgpt", "shorter-sequence", "--train.max_seq_length 1024"),
         ("trl", "shorter-sequence", "max_length=1024"),
-        ("", "checkpointing", "torch.utils.checkpoint"),
+        ("pytorch", "checkpointing", "torch.utils.checkpoint"),
+        ("", "checkpointing", "gradient_checkpointing=True,"),
         ("llama-factory", "qlora", "quantization_bit: 4"),
         ("transformers", "paged-optimizer", 'optim="paged_adamw_32bit"'),
         ("torchtune", "paged-optimizer", "bitsandbytes.optim.PagedAdamW"),

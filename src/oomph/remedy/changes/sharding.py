@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.job.model import Job, Strategy
 from oomph.phases import Phase
-from oomph.remedy.changes.base import EVERYWHERE, Change
+from oomph.remedy.changes.base import EVERYWHERE, Change, Numerics
 from oomph.remedy.changes.written import ON_TRAINER, ZERO, dialect, major, written
 
 _STAGE = (
@@ -74,6 +74,11 @@ class Shard(Change):
         if LEVEL[self.strategy] == LEVEL["zero3"]:
             return EVERYWHERE
         return EVERYWHERE - {Phase.LOAD, Phase.INIT}
+
+    @property
+    def numerics(self) -> Numerics:
+        """DeepSpeed keeps half-precision weights beside its fp32 copy, where autocast casts fp32 ones."""
+        return "close" if self.strategy.startswith("zero") else "unchanged"
 
     @property
     def title(self) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from oomph.job.model import Job
 
-#: Framework as a job names it, in lower case -> whose spelling its users write; "" is plain PyTorch.
+#: Framework as a job names it, in lower case -> whose spelling its users write; "" is plain PyTorch. A job that names
+#: none is predicted with transformers' code, and answered in its words.
 _DIALECTS = {
+    "": "transformers",
     "transformers": "transformers",
     "hf": "transformers",
     "huggingface": "transformers",
@@ -41,7 +43,7 @@ ON_TRAINER = ("transformers", "trl", "axolotl", "llamafactory")
 
 
 def dialect(job: Job) -> str:
-    """Whose spelling the job's user writes; "" where the framework is not known (plain PyTorch)."""
+    """Whose spelling the job's user writes; "" is plain PyTorch."""
     return _DIALECTS.get(job.framework.name.lower(), "")
 
 

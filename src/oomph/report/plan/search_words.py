@@ -1,0 +1,92 @@
+"""The words and rows of the largest that fits, and of machines compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.job.model import Job
+from oomph.remedy.largest import Largest
+from oomph.remedy.machines import MachineFit
+from oomph.report.plan.fit_words import seconds
+from oomph.report.plan.job_words import tidy
+from oomph.report.plan.words import Rows
+from oomph.units import format_bytes
+
+_WHAT = {"batch": "samples per GPU and forward", "seq": "tokens per sample", "params": "parameters"}
+
+
+def largest_headline(found: Largest) -> str:
+    """One sentence: the largest that fits."""
+    what = _WHAT[found.what]
+    if found.value is None:
+        return "Nothing says what the card has: give --gpu or --capacity"
+    room = format_bytes(found.room_bytes or 0)
+    if found.value == 0:
+        least = {"batch": "one sample", "seq": "128 tokens", "params": "one layer"}[found.what]
+        need = "" if found.next_bytes is None else f": {format_bytes(found.next_bytes)} are needed"
+        return f"Not even {least} fits in {room}{need}"
+    layers = f" in {found.layers:,} layers of this width" if found.layers is not None else ""
+    need = "" if found.peak_bytes is None else f", with {format_bytes(found.peak_bytes)} of {room}"
+    return f"The largest that fits: {found.value:,} {what}{layers}{need}"
+
+
+def largest_notes(found: Largest, job: Job) -> list[str]:
+    """What one step further needs, and what was asked."""
+    told = []
+    if found.value and found.next_bytes is not None:
+        told.append(f"One step further needs {format_bytes(found.next_bytes)}, whose upper end does not fit.")
+    if found.value and found.next_bytes is None:
+        told.append(
+            "One step further is no job of this model (its positions end there), or the search ended."
+        )
+    if found.what == "batch" and found.value:
+        told.append(f"The job has {job.batch.micro:,}; everything else stays as it is.")
+    if found.what == "seq" and found.value:
+        told.append(f"The job has {job.batch.sequence or 0:,}; lengths go in steps of 128.")
+    return told
+
+
+def machines_headline(found: Sequence[MachineFit]) -> str:
+    """One sentence: on how many it fits, and which is the smallest."""
+    fitting = [each for each in found if each.fits]
+    if not found:
+        return "No machine type of these clouds is known"
+    if not fitting:
+        return f"It surely fits on none of {len(found):,} machine types"
+    first = fitting[0].machine
+    cards = f"{first.count:,} x {first.gpu}"
+    return f"It fits on {len(fitting):,} of {len(found):,} machine types, the fewest GPUs with {first.name} ({cards})"
+
+
+def machine_rows(found: Sequence[MachineFit]) -> Rows:
+    """Heads and one row for each machine type that was predicted."""
+    rows: Rows = [("machine", "GPUs", "needs", "of", "step", "", "cloud")]
+    for each in found:
+        if each.peak_bytes is None or each.capacity_bytes is None or each.cost is None:
+            continue
+        verdict = {True: "fits", None: "may not fit", False: "does not fit"}[each.fits]
+        rows.append(
+            (
+                each.machine.name,
+                f"{each.machine.count} x {each.machine.gpu}",
+                format_bytes(each.peak_bytes),
+                format_bytes(each.capacity_bytes),
+                seconds(each.cost.seconds),
+                verdict if each.same_batch else f"{verdict}, another batch",
+                each.machine.provider,
+            )
+        )
+    return rows
+
+
+def machine_notes(found: Sequence[MachineFit]) -> list[str]:
+    """What was left out, and what the numbers are."""
+    told = [
+        "One machine of each type; data ranks are its GPUs, and accumulation keeps the samples of a step where it can.",
+        "The time of a step is an estimate for comparing, not a measurement; prices are not known here.",
+    ]
+    refused: dict[str, list[str]] = {}
+    for each in found:
+        if each.refused:
+            refused.setdefault(each.refused, []).append(each.machine.name)
+    return told + [f"{', '.join(names)}: {tidy(why)}" for why, names in refused.items()]
