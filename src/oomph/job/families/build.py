@@ -149,6 +149,14 @@ class Parts:
         self.add(name + ".weight", inputs, outputs, kind="linear")
         self.add(name + ".bias", outputs, kind="bias")
 
+    def conv(
+        self, name: str, inputs: int, outputs: int, kernel: tuple[int, ...], *, bias: bool = False
+    ) -> None:
+        """A convolution: weight [outputs, inputs, *kernel]."""
+        self.add(name + ".weight", outputs, inputs, *kernel, kind="conv")
+        if bias:
+            self.add(name + ".bias", outputs, kind="bias")
+
     def norm(self, name: str, size: int, *, bias: bool = False) -> None:
         """A normalisation with a weight, and a bias where it has one."""
         self.add(name + ".weight", size, kind="norm")
