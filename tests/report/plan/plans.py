@@ -60,9 +60,14 @@ def rank(*, played: bool = True, ranks: str = "all 8 ranks", first: int = 0, rep
     return RankPlan(ranks, first, {each.phase: each for each in phases}, 12 * GIB, outside, replay)
 
 
+#: What NCCL takes at the most: the capacity is given without it.
+NCCL = 2
+
+
 def plan(
     fits: bool | None = True, capacity_gib: int | None = 60, fails_in: Phase | None = None, **more
 ) -> Plan:
+    """`capacity_gib` is what the allocator can have."""
     fields = {
         "ranks": (rank(),),
         "assumptions": ("Precision: fp32 weights, bf16 autocast; nothing says it (--precision).",),
@@ -71,7 +76,7 @@ def plan(
         "parameters": 8_030_261_248,
         "trainable": 8_030_261_248,
     }
-    capacity = None if capacity_gib is None else capacity_gib * GIB
+    capacity = None if capacity_gib is None else (capacity_gib + NCCL) * GIB
     return Plan(JOB, capacity_bytes=capacity, fits=fits, fails_in=fails_in, **{**fields, **more})
 
 

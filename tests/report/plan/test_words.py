@@ -113,6 +113,10 @@ def test_the_terms_are_summed_by_category_and_name() -> None:
         ("8.00 GiB", "22 %", "", "3 smaller terms"),  # 4 + 3 + 1
     ]
     assert words.term_rows(backward, pages=True)[1][3] == "block"
+    grads = [Term(f"layer.{n}.weight", Category.GRADIENTS, GIB) for n in range(3)]
+    both = dataclasses.replace(backward, terms=tuple(grads))
+    assert words.term_rows(both, 5)[1:] == [("3.00 GiB", "100 %", "gradients", "gradients")]
+    assert len(words.term_rows(both)) == 4
     twice = words.merged((*TERMS, Term("logits", Category.ACTIVATIONS, GIB)))
     assert [term.bytes for term in twice if term.name == "logits"] == [4 * GIB]
 
@@ -150,6 +154,7 @@ def test_what_is_needed_beside_pytorch() -> None:
         "600.00 MiB to 3.00 GiB of the card on top of these numbers: CUDA context 300.00 to 1024.00 MiB; NCCL 300.00 "
         "MiB to 2.00 GiB."
     )
+    assert told[1] == "The 60.00 GiB that PyTorch can have are what the most of that leaves."
     nothing = dataclasses.replace(rank(), outside=Outside(0, 0))
     assert words.outside_words(plan(), nothing) == []
 

@@ -11,7 +11,7 @@ from oomph.job.model import Job
 from oomph.predict import model
 from oomph.report import schemas
 from oomph.report.plan import wire
-from oomph.report.plan.words import exit_code, headline, highest, merged, needs
+from oomph.report.plan.words import exit_code, headline, highest, merged, needs, room_of
 
 
 def render_json(plan: model.Plan, shown: model.RankPlan | None = None) -> str:
@@ -30,6 +30,7 @@ def report(plan: model.Plan, shown: model.RankPlan | None = None) -> wire.Report
         fits=plan.fits,
         fails_in=None if plan.fails_in is None else plan.fails_in.value,
         capacity_bytes=plan.capacity_bytes,
+        room_bytes=room_of(plan, chosen),
         parameters=plan.parameters,
         trainable=plan.trainable,
         job=job_table(plan.job),

@@ -129,7 +129,13 @@ class Report(Strict):
         ),
     ]
     fails_in: Annotated[Phase | None, Meta(description="The first phase that does not fit, or may not.")]
-    capacity_bytes: Annotated[int | None, Meta(description="What PyTorch can have of each GPU.")]
+    capacity_bytes: Annotated[
+        int | None, Meta(description="What one process can have of a GPU, less the CUDA context.")
+    ]
+    room_bytes: Annotated[
+        int | None,
+        Meta(description="The same, less the most that NCCL and other libraries take: what has to do."),
+    ]
     parameters: int
     trainable: int
     job: Annotated[

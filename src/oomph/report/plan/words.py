@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from oomph.memory.categories import CATEGORIES
+from oomph.memory.categories import CATEGORIES, Category
 from oomph.phases import Phase
 from oomph.predict.model import PhasePeak, Plan, RankPlan, Term
 from oomph.report.plan.job_words import model_words, place_words, tidy, training_words
@@ -44,6 +45,16 @@ def needs(peak: PhasePeak) -> tuple[int, int]:
     return peak.low_bytes, upper(peak)
 
 
+def room_of(plan: Plan, rank: RankPlan | None = None) -> int | None:
+    """What PyTorch's allocator can have on a rank: the capacity, in which the CUDA context is counted already, less the
+    most that NCCL and other libraries take. None where no capacity is known."""
+    if plan.capacity_bytes is None:
+        return None
+    rank = rank or (plan.worst if plan.ranks else None)
+    parts = () if rank is None else rank.outside.parts
+    return max(0, plan.capacity_bytes - sum(high for name, _, high in parts if "context" not in name.lower()))
+
+
 def exit_code(plan: Plan) -> int:
     """0: it fits, or no capacity is known. 1: it does not fit, or may not. 2: it cannot be predicted."""
     if not plan.ranks:
@@ -56,7 +67,7 @@ def headline(plan: Plan, shown: RankPlan | None = None) -> str:
     if not plan.ranks:
         return refusal(plan)
     rank = shown or plan.worst
-    room = plan.capacity_bytes
+    room = room_of(plan, rank)
     whose = f" on {tidy(rank.ranks)}" if len(plan.ranks) > 1 else ""
     if plan.fits is not True and room is not None:
         return _too_much(plan, rank, whose, room)
@@ -90,7 +101,7 @@ def breaking(plan: Plan, rank: RankPlan) -> PhasePeak:
     the capacity, else the highest."""
     if plan.fails_in is not None and plan.fails_in in rank.phases:
         return rank.phases[plan.fails_in]
-    room = plan.capacity_bytes
+    room = room_of(plan, rank)
     over = [peak for peak in rank.phases.values() if room is not None and peak.high_bytes > room]
     return over[0] if over else highest(rank)
 
@@ -168,14 +179,9 @@ def phase_rows(plan: Plan, rank: RankPlan) -> Rows:
     for peak in rank.phases.values():
         held = [_reserved(peak)] if played else []
         between = "" if peak.low_bytes == peak.high_bytes else short_interval(peak.low_bytes, peak.high_bytes)
-        last = remark(plan, peak, most)
+        last = _verdict(plan, rank, (peak,)) or ("the most" if peak is most else "")
         rows.append((str(peak.phase), format_bytes(peak.allocated_bytes), between, *held, last))
     return rows
-
-
-def remark(plan: Plan, peak: PhasePeak, most: PhasePeak) -> str:
-    """What a phase's row says beside its numbers."""
-    return _verdict(plan, (peak,)) or ("the most" if peak is most else "")
 
 
 def _reserved(peak: PhasePeak) -> str:
@@ -205,7 +211,7 @@ def category_rows(peak: PhasePeak) -> Rows:
 def term_rows(peak: PhasePeak, most: int | None = None, *, pages: bool = False) -> Rows:
     """Heads and the terms, the largest first: of many the first `most` and the sum of the rest. With `pages`, the name
     of the page that explains each."""
-    terms = merged(peak.terms)
+    terms = merged(peak.terms if most is None else _brief(peak.terms))
     pages = pages and any(term.formula for term in terms)
     if not terms:
         return []
@@ -222,6 +228,13 @@ def term_rows(peak: PhasePeak, most: int | None = None, *, pages: bool = False) 
         blank = [""] if pages else []
         rows.append((format_bytes(size), share(size, total), "", *blank, f"{len(rest):,} smaller terms"))
     return rows
+
+
+def _brief(terms: Sequence[Term]) -> list[Term]:
+    """The terms with gradients as one: each has its parameter's name."""
+    return [
+        replace(term, name="gradients") if term.category is Category.GRADIENTS else term for term in terms
+    ]
 
 
 def merged(terms: Sequence[Term]) -> list[Term]:
@@ -252,16 +265,16 @@ def rank_rows(plan: Plan) -> Rows:
                 format_bytes(peak.allocated_bytes),
                 interval(*needs(peak)),
                 str(peak.phase),
-                _verdict(plan, tuple(rank.phases.values()))
+                _verdict(plan, rank, tuple(rank.phases.values()))
                 or ("" if plan.capacity_bytes is None else "fits"),
             )
         )
     return rows
 
 
-def _verdict(plan: Plan, peaks: Sequence[PhasePeak]) -> str:
+def _verdict(plan: Plan, rank: RankPlan, peaks: Sequence[PhasePeak]) -> str:
     """Whether one of these peaks does not fit, or may not; "" where all fit, or nobody knows."""
-    room = plan.capacity_bytes
+    room = room_of(plan, rank)
     if room is None or plan.fits:
         return ""
     if any(peak.low_bytes > room for peak in peaks):
@@ -284,9 +297,9 @@ def outside_words(plan: Plan, rank: RankPlan) -> list[str]:
     parts = [f"{tidy(name)} {interval(low, high)}" for name, low, high in outside.parts]
     listed = f": {'; '.join(parts)}" if parts else ""
     told = [f"{interval(outside.low_bytes, outside.high_bytes)} of the card on top of these numbers{listed}."]
-    if plan.capacity_bytes is not None:
-        room = format_bytes(plan.capacity_bytes)
-        told.append(f"The {room} that PyTorch can have are what is left with the most of that.")
+    room = room_of(plan, rank)
+    if room is not None:
+        told.append(f"The {format_bytes(room)} that PyTorch can have are what the most of that leaves.")
     return told
 
 
