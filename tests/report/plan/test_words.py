@@ -113,6 +113,8 @@ def test_the_terms_are_summed_by_category_and_name() -> None:
         ("8.00 GiB", "22 %", "", "3 smaller terms"),  # 4 + 3 + 1
     ]
     assert words.term_rows(backward, pages=True)[1][3] == "block"
+    casts = dataclasses.replace(backward, terms=(Term("aten._to_copy", Category.ACTIVATIONS, GIB),))
+    assert words.term_rows(casts)[1][-1] == "results of to_copy"
     grads = [Term(f"layer.{n}.weight", Category.GRADIENTS, GIB) for n in range(3)]
     both = dataclasses.replace(backward, terms=tuple(grads))
     assert words.term_rows(both, 5)[1:] == [("3.00 GiB", "100 %", "gradients", "gradients")]

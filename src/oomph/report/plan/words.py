@@ -114,7 +114,8 @@ def shown_peak(plan: Plan, rank: RankPlan) -> PhasePeak:
 def _too_much(plan: Plan, rank: RankPlan, whose: str, room: int) -> str:
     """What does not fit, or may not: what is allocated decides, since cached memory is given back first."""
     peak = breaking(plan, rank)
-    where = f" ({tidy(peak.where, _PLACE)})" if peak.where else ""
+    own = peak.where and peak.phase.value not in peak.where  # "the optimizer's step" says nothing more
+    where = f" ({tidy(peak.where, _PLACE)})" if own else ""
     place = f"{phase_of(peak.phase)}{where}{whose}"
     has = f"of {format_bytes(room)} that PyTorch can have"
     if plan.fits is None:
@@ -220,7 +221,7 @@ def term_rows(peak: PhasePeak, most: int | None = None, *, pages: bool = False) 
     rows: Rows = [("size", "share", "category", *(["page"] if pages else []), "what")]
     for term in shown:
         page = [term.formula] if pages else []
-        name = tidy(term.name, _TERM)
+        name = tidy(_operator(term.name), _TERM)
         rows.append((format_bytes(term.bytes), share(term.bytes, total), str(term.category), *page, name))
     rest = terms[len(shown) :]
     if rest:
@@ -228,6 +229,11 @@ def term_rows(peak: PhasePeak, most: int | None = None, *, pages: bool = False) 
         blank = [""] if pages else []
         rows.append((format_bytes(size), share(size, total), "", *blank, f"{len(rest):,} smaller terms"))
     return rows
+
+
+def _operator(name: str) -> str:
+    """A term that is named by an operator of PyTorch, in words: "aten._to_copy" -> "results of to_copy"."""
+    return f"results of {name.removeprefix('aten.').lstrip('_')}" if name.startswith("aten.") else name
 
 
 def _brief(terms: Sequence[Term]) -> list[Term]:
