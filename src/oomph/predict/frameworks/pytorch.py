@@ -10,10 +10,10 @@ from oomph.predict.frameworks.versions import below, text
 
 #: Commits of torchtitan that published benchmarks name, and their dates.
 _TITAN_COMMITS = {"9dec370": "2024.12.23", "e7c0cae": "2025.06.11"}
-#: The loss is compiled with the model, and the default optimizer is fused AdamW, from here on.
-_TITAN_COMPILED_LOSS = "2025.01"
-#: Embedding and [norm, output] are units of their own from here on.
-_TITAN_UNITS = "2025.06.13"
+#: From here on the default optimizer is fused AdamW; the loss is compiled with the model (again since 2025-02-20).
+_TITAN_COMPILED_LOSS = "2025.02.24"
+#: Embedding and [norm, output] are units of their own from here on; the latter alone is not resharded after forward.
+_TITAN_UNITS = "2025.07.28"
 
 
 def torchtitan(job: Job) -> tuple[Code, ...]:
