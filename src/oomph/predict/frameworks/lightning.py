@@ -35,10 +35,13 @@ def litgpt(job: Job) -> tuple[Code, ...]:
 
     Fabric casts what the model returns to fp32 (convert_output), bf16-true too: part of the recorded losses.
     """
+    new = below(job.framework, "litgpt", 0, 5, 5) is False
+    kept = below(job.framework, "bitsandbytes", 0, 43)
     code = Code(
         framework="litgpt",
         label="LitGPT, finetune",
-        programs="litgpt-2024-09",
+        # 0.5.5 no longer interleaves queries, keys and values in their fused weight
+        programs="litgpt-0.5" if new else "litgpt-2024-09",
         own_families=_FAMILIES,
         written_as=_AS_LLAMA,
         logits_through_backward=True,
@@ -54,8 +57,8 @@ def litgpt(job: Job) -> tuple[Code, ...]:
         lora_casts_input=False,
         lora_fp32=False,
         quantizes_head=True,
-        # litgpt asks for bitsandbytes 0.42.0 until 2025
-        quantized_input_kept=below(job.framework, "bitsandbytes", 0, 43) is not False,
+        # it asks for bitsandbytes 0.42.0 up to 0.5.4
+        quantized_input_kept=not new if kept is None else kept,
         # Fabric quantises from fp16 (plugins/precision/bitsandbytes.py, quantize), so bf16 products take a cast
         dequantizes_twice=job.precision.compute != "fp16",
         unties=True,
