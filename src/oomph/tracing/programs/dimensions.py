@@ -15,6 +15,16 @@ _ROWS = (
     (9, 128, 23, 1832, 4, 3, 88, 2503, 5003, 36),
     (4, 192, 29, 2216, 3, 4, 104, 2999, 5501, 44),
 )
+#: What models of experts have beside: experts, top_k, expert_intermediate, shared_intermediate.
+_EXPERTS = (
+    (8, 2, 328, 456),
+    (12, 3, 376, 488),
+    (16, 5, 424, 536),
+    (24, 7, 472, 584),
+    (6, 4, 296, 616),
+    (10, 2, 232, 664),
+)
+EXPERT_NAMES = ("experts", "top_k", "expert_intermediate", "shared_intermediate")
 _KEYS = ("b", "s", "unit", "intermediate", "kv_heads", "groups", "head_dim", "vocab", "positions", "rotary")
 
 
@@ -22,8 +32,8 @@ def sets(heads: str, *, one: bool = False, hidden: bool = True) -> list[dict[str
     """Six sets. heads: grouped, equal or single (kv_heads is 1). `one`: a batch of one. `hidden`: the model's width is
     a dimension of its own; else it is heads * head_dim."""
     result = []
-    for row in _ROWS:
-        each = dict(zip(_KEYS, row, strict=True))
+    for row, experts in zip(_ROWS, _EXPERTS, strict=True):
+        each = dict(zip((*_KEYS, *EXPERT_NAMES), (*row, *experts), strict=True))
         if heads == "equal":
             each["kv_heads"], each["groups"] = each["kv_heads"] * each["groups"], 1
         elif heads == "single":

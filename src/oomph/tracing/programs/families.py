@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from oomph.tracing.programs.dimensions import EXPERT_NAMES
+
 Dimensions = Mapping[str, int]
 
 
@@ -13,8 +15,10 @@ Dimensions = Mapping[str, int]
 class Family:
     """One family. `name` is config.json's model_type; `config` gives the config's fields for dimensions. `hidden`: the
     width is a dimension of its own, not heads * head_dim. `heads` are the relations of kv_heads to heads that it has.
-    `dropout`: fields of the config that switch dropout off, where its defaults have some. `ties`: a parameter and the
-    one whose storage it shares where the config ties them."""
+    `dropout`: fields of the config that switch dropout off, where its defaults have some. `names`: further dimensions
+    that sizes are made of. `window`: fields of the config with which a sequence is longer than the attention's window,
+    and `kinds` the section of each layer then, where not all are alike. `ties`: a parameter and the one whose storage
+    it shares where the config ties them."""
 
     name: str
     config: Callable[[Dimensions], dict[str, Any]]
@@ -24,6 +28,9 @@ class Family:
     heads: tuple[str, ...] = ("grouped", "equal")
     attention: tuple[str, ...] = ("sdpa", "eager", "flash_attention_2")
     dropout: Mapping[str, float] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    window: Mapping[str, Any] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
     ties: Mapping[str, str] = field(default_factory=lambda: {"lm_head.weight": "model.embed_tokens.weight"})
 
 
@@ -120,12 +127,34 @@ def _bloom(dimensions: Dimensions) -> dict[str, Any]:
     }
 
 
+def _experts(
+    count: str, width: str = "", base: Callable[[Dimensions], dict[str, Any]] = _common, **fields: str
+) -> Callable[[Dimensions], dict[str, Any]]:
+    """Layers of experts: the config's names for their number and their width, and further names for dimensions."""
+
+    def config(dimensions: Dimensions) -> dict[str, Any]:
+        names = {
+            count: "experts",
+            "num_experts_per_tok": "top_k",
+            **({width: "expert_intermediate"} if width else {}),
+        }
+        return base(dimensions) | {name: dimensions[value] for name, value in {**names, **fields}.items()}
+
+    return config
+
+
 _NO_PADDING = {"original_max_position_embeddings": 1 << 20, "pad_token_id": 0}
 _WIDE_WINDOW = {"sliding_window": 1 << 19}
+_NARROW_WINDOW = {"sliding_window": 16}
+_SLIDING, _FULL = ["sliding_attention"] * 3, ["full_attention"] * 3
 _GPT2_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 _LIST = (
     Family("llama", _with_head_dim),
-    Family("mistral", lambda dimensions: _with_head_dim(dimensions) | {"sliding_window": None}),
+    Family(
+        "mistral",
+        lambda dimensions: _with_head_dim(dimensions) | {"sliding_window": None},
+        window=_NARROW_WINDOW,
+    ),
     Family("qwen2", _common, hidden=False),
     Family("qwen3", _with_head_dim),
     Family("gemma", _with_head_dim, heads=("grouped", "equal", "single")),
@@ -138,8 +167,10 @@ _LIST = (
         "gemma3_text",
         lambda dimensions: _with_head_dim(dimensions) | _WIDE_WINDOW,
         heads=("grouped", "single"),
+        window={"layer_types": _SLIDING + _FULL, "num_hidden_layers": 6, **_NARROW_WINDOW},
+        kinds=("block",) * 3 + ("full",) * 3,
     ),
-    Family("phi3", _also(**_NO_PADDING), hidden=False),
+    Family("phi3", _also(**_NO_PADDING), hidden=False, window=_NARROW_WINDOW),
     Family("phi", _partial, hidden=False, heads=("equal",)),
     Family(
         "gpt2",
@@ -153,7 +184,13 @@ _LIST = (
     Family("granite", _common, hidden=False),
     Family("olmo", _common, hidden=False),
     Family("olmo2", _common, hidden=False),
-    Family("starcoder2", _also(sliding_window=None), hidden=False, heads=("grouped",)),
+    Family(
+        "starcoder2",
+        _also(sliding_window=None),
+        hidden=False,
+        heads=("grouped",),
+        window=_NARROW_WINDOW,
+    ),
     Family("stablelm", _partial, hidden=False),
     Family(
         "gpt_neox",
@@ -198,6 +235,21 @@ _LIST = (
         attention=("eager",),
         ties={"lm_head.weight": "transformer.word_embeddings.weight"},
     ),
+    Family("mixtral", _experts("num_local_experts", base=_with_head_dim), names=EXPERT_NAMES[:2]),
+    Family(
+        "qwen2_moe",
+        _experts(
+            "num_experts", "moe_intermediate_size", shared_expert_intermediate_size="shared_intermediate"
+        ),
+        hidden=False,
+        names=EXPERT_NAMES,
+    ),
+    Family(
+        "qwen3_moe",
+        _experts("num_experts", "moe_intermediate_size", _with_head_dim),
+        names=EXPERT_NAMES[:3],
+    ),
+    Family("olmoe", _experts("num_experts"), hidden=False, names=EXPERT_NAMES[:2]),
 )
 FAMILIES: Mapping[str, Family] = {family.name: family for family in _LIST}
 

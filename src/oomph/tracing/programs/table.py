@@ -91,7 +91,7 @@ def _add(
             return
     if any(set(each) != set(shapes[0]) for each in shapes):
         raise ProgramError(f"{family.name}: which parameters there are depends on the dimensions")
-    symbols = Symbols(runs, NAMES)
+    symbols = Symbols(runs, (*NAMES, *family.names))
     found: dict[str, Any] = {"heads": [heads], "when": dict(when), "parameters": {}, "layer": {}}
     for name in shapes[0]:
         values = zip(*(each[name] for each in shapes), strict=True)

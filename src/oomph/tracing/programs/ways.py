@@ -8,7 +8,7 @@ from typing import Any
 
 from oomph.tracing.programs.dimensions import sets
 from oomph.tracing.programs.families import Family, forward, model
-from oomph.tracing.programs.record import Made, record
+from oomph.tracing.programs.record import NAMES, Made, record
 from oomph.tracing.programs.same import same_for_one
 from oomph.tracing.programs.store import Store
 
@@ -24,6 +24,7 @@ class Way:
     heads: str
     one: bool = False
     dropout: bool = False
+    window: bool = False
 
 
 def ways(family: Family) -> Iterator[Way]:
@@ -34,17 +35,23 @@ def ways(family: Family) -> Iterator[Way]:
                 for precision in PRECISIONS:
                     if (attention, precision) != ("flash_attention_2", "fp32"):
                         yield Way(precision, attention, heads, dropout=dropout)
+        # Other implementations of attention do the same whatever the window.
+        for precision in PRECISIONS if family.window else ():
+            yield Way(precision, "sdpa", heads, window=True)
 
 
 def made(family: Family, way: Way) -> Made:
     """Records one way."""
+    more = family.window if way.window else {}
     return record(
-        lambda dimensions: model(family, dimensions, way.attention, way.dropout),
+        lambda dimensions: model(family, dimensions, way.attention, way.dropout, more),
         forward,
         layers=family.layers,
         head=family.head,
         dimension_sets=sets(way.heads, one=way.one, hidden=family.hidden),
+        names=(*NAMES, *family.names),
         precision=way.precision,
+        kinds=family.kinds if way.window else (),
     )
 
 
@@ -64,4 +71,5 @@ def fill(store: Store, family: Family, wanted: Callable[[Way], bool], tell: Call
 
 
 def _choice(way: Way) -> dict[str, Any]:
-    return asdict(way)
+    """A variant's keys; `window` only where it is true."""
+    return {name: value for name, value in asdict(way).items() if name != "window" or value}
