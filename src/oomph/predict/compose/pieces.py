@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.setup import Setup, recorded_loss
 from oomph.predict.engine import losses
 from oomph.predict.engine.adapters import PeftAdapters
+from oomph.predict.engine.compiled import HEAVY, partition
 from oomph.predict.engine.fused_adapters import FusedAdapters
 from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
-from oomph.predict.engine.compiled import HEAVY, partition
 from oomph.predict.engine.heap import Heap, Storage, Tensor
 from oomph.predict.engine.piece import Piece, build
 from oomph.predict.engine.play import Scope, run
@@ -67,6 +67,7 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
         setup.torch,
         autocast=setup.precision.endswith("autocast"),
         adapters=adapters,
+        keeps_inputs=setup.code.quantized_input_kept and setup.job.method.quantization is not None,
     )
 
 
@@ -207,7 +208,7 @@ def _head(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
     scope = _scope(inner, mode)
     code = inner.code
     after = section(inner, "after")
-    if code.loss == losses.LINEAR and "loss:fused_linear_ce" not in inner.program.sections:
+    if code.loss == losses.LINEAR != recorded_loss(inner.variant):
         return _linear_head(inner, scope, after, mode)
     loss = section(inner, "loss")
     root = inner.program.kept["loss"]
@@ -220,7 +221,7 @@ def _head(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
         more = None
     if inner.compiles_loss or (inner.compiles_blocks and inner.code.compiled == "model"):
         scope = _compiled(inner, mode, after, root if more is None else None)
-    if f"loss:{code.loss}" not in inner.program.sections and not inner.compiles_loss:
+    if recorded_loss(inner.variant) != code.loss and not inner.compiles_loss:
         scope.instead = _instead(inner, code.loss)
     late = code.outputs_to_fp32 and not code.cast_before_loss
     return build(

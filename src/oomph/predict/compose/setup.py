@@ -136,6 +136,7 @@ class Setup:
 
         def score(each: Variant) -> tuple[int, ...]:
             return (
+                int(recorded_loss(each) == self.code.loss),
                 int(each.attention == self.attention),
                 int(not each.heads or each.heads == relation),
                 int(each.one == one),
@@ -221,14 +222,29 @@ class Setup:
 
     def weight(self, name: str) -> Weight:
         """What a parameter is, by its name in a section."""
-        quantized = name in self._quantized
-        adapter = "lora_" in name
+        adapter = "lora_" in name.lower()
+        quantized = name in self._quantized or (name not in self._names and self._quantizes_foreign(name))
         return Weight(
             trainable=adapter or (not quantized and self.trains(name)),
             quantized=quantized,
             dequantized=2 if self.code.dequantizes_twice else 1,
             adapter=adapter,
         )
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(each.relative for each in self.architecture.parameters)
+
+    def _quantizes_foreign(self, name: str) -> bool:
+        """Whether a weight under another framework's name is quantised: all that matrix products use, but adapters and
+        the output layer where it stays."""
+        quantization = self.job.method.quantization
+        if quantization is None or "lora_" in name.lower() or not name.endswith("weight"):
+            return False
+        if any(part in name for part in ("norm", "ln_", "wte", "embed")):
+            return False
+        head = name.startswith(("lm_head", "output"))
+        return not head or quantization.head or self.code.quantizes_head
 
     def stored_bytes(self, parameter: Parameter) -> int:
         """Bytes of a parameter as it is resident before sharding."""
@@ -244,12 +260,17 @@ class Setup:
         return int(parameter.numel * item)
 
 
+def recorded_loss(variant: Variant) -> str:
+    """The loss that a variant was recorded with; transformers' own where it says none."""
+    return str(variant.more.get("loss", "eager_fp32"))
+
+
 def quantized_bytes(numel: int, kind: str, double: bool, block: int) -> int:
     """Bytes of a quantised weight with what is needed to read it.
 
-    nf4, fp4: half a byte and one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them and
-    an fp32 offset (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: a byte, and an fp32 per
-    row is left out here (a thousandth). gptq4: int4 in groups of 128 with fp16 scales, 4-bit zeros and a group index
+    nf4, fp4: half a byte and one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them
+    and an fp32 offset (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: a byte, and an fp32
+    per row is left out here (a thousandth). gptq4: int4 in groups of 128 with fp16 scales, 4-bit zeros and a group index
     (0.5195 bytes per weight for square matrices: AutoGPTQ's qlinear).
     """
     if kind == "int8":

@@ -60,9 +60,9 @@ class Step:
         for unit in self.units.units:
             for each in unit.parameters:
                 self._by_name[each.name] = each
-        for each in self.setup.architecture.parameters:
-            if each.tied:
-                self._ties[each.name] = each.tied
+        for parameter in self.setup.architecture.parameters:
+            if parameter.tied:
+                self._ties[parameter.name] = parameter.tied
         self.sharding.setup()
         self._parameters = tuple(self.sharding.optimizer_parameters())
         self.stepper.setup(self.sink, self._parameters)
@@ -81,8 +81,9 @@ class Step:
                 if begins and code.zero_grad == "before_backward":
                     self.sharding.zero_grad()
                 self._let_go()
-                self._kept = forward.kept
-                Backward(self, forward).run()
+                backward = Backward(self, forward)
+                backward.run()
+                self._kept = [*forward.kept, *backward.attributes]
                 if not code.logits_through_step:
                     self._let_go()
             self.sink.phase(Phase.OPTIMIZER, "the optimizer's step")
@@ -115,7 +116,7 @@ class Step:
 
     def grads(self, unit: int, piece: Piece, handles: Sequence[int]) -> list[Grad]:
         """A piece's gradients with their parameters; those of an optimizer that steps in backward are used up."""
-        found = []
+        found: list[Grad] = []
         for each in piece.grads:
             handle = handles[each.number] if each.number >= 0 else -1
             name = self._ties.get(each.parameter, each.parameter)
@@ -126,13 +127,21 @@ class Step:
                 self.sink.free(handle)
                 continue
             self._seen.add(name)
-            found.append(Grad(handle, self._by_name[name], each.bytes))
+            found.append(Grad(handle, self._parameter(name, each.bytes), each.bytes))
         if not self.stepper.in_backward:
             return found
-        for each in found:
-            self.stepper.step(self.sink, (each.parameter,), self._first)
-            self.sink.free(each.handle)
+        for grad in found:
+            self.stepper.step(self.sink, (grad.parameter,), self._first)
+            self.sink.free(grad.handle)
         return []
+
+    def _parameter(self, name: str, size_bytes: int) -> UnitParameter:
+        """By name; under another framework's names what matters is its size."""
+        known = self._by_name.get(name)
+        if known is not None:
+            return known
+        item = 4 if self.setup.precision.startswith("fp32") else 2
+        return UnitParameter(name, size_bytes // item, True, item, item, item)
 
 
 class Forward:
@@ -284,6 +293,8 @@ class Backward:
         self.sink = step.sink
         self.root_grads: list[Grad] = []
         self.late: list[int] = []
+        #: What lives as long as the graph.
+        self.attributes: list[int] = []
 
     def run(self) -> None:
         """Loss, layers in reverse, embedding."""
@@ -310,6 +321,7 @@ class Backward:
         start = self.sink.alloc(4, Category.TEMPORARIES, "gradient of the loss")
         handles = self.sink.play(piece.backward, [*forward.head_handles, start])
         unit = step.units.head
+        self._attributes(piece, handles)
         grads = step.grads(unit, piece, handles)
         if unit:
             step.sharding.backward_before(unit)
@@ -334,11 +346,15 @@ class Backward:
         if piece.backward is None:
             return grad
         after = sink.play(piece.backward, [*handles, grad])
+        self._attributes(piece, after)
         kept = layer.checkpointed and forward.reentrant(number) and step.sharding.keeps_inputs(unit)
         found = after[piece.entry_grad] if piece.entry_grad >= 0 else -1
         step.sharding.backward_after(unit, step.grads(unit, piece, after))
         self._let_go(number, layer, kept, found)
         return found
+
+    def _attributes(self, piece: Piece, handles: Sequence[int]) -> None:
+        self.attributes += [handles[each] for each in piece.attributes if handles[each] >= 0]
 
     def _let_go(self, number: int, layer: Layer, kept: bool, found: int) -> None:
         """The layer's input: a checkpoint's, or the embedding's output where something else held it."""

@@ -1,7 +1,8 @@
 """PEFT's LoRA beside a linear layer of a program that was recorded without adapters.
 
 Source: peft/tuners/lora/layer.py (Linear.forward) and bnb.py (Linear4bit.forward): the layer's own result, the input
-cast to the adapters' dtype (Linear4bit: unless autocast is on), dropout, the two products, the scaling, the sum, and the cast back.
+cast to the adapters' dtype (Linear4bit: unless autocast is on), dropout, the two products, the scaling, the sum, and
+the cast back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What torch.compile keeps of a section for backward, and which tensors exist at all.
 
 Inductor fuses what works element by element, and reductions, into the kernels around: only what a matrix product or an
-attention kernel reads or writes is ever in memory, beside what backward is to have. What that is, AOTAutograd decides by
-a least cut between forward and backward; here the same cut is made on the program's storages.
+attention kernel reads or writes is ever in memory, beside what backward is to have. What that is, AOTAutograd decides
+by a least cut between forward and backward; here the same cut is made on the program's storages.
 
 Source: torch/_functorch/partitioners.py (min_cut_rematerialization_partition, solve_min_cut: ban_if_not_in_allowlist,
 ban_if_materialized_backward, ban_if_used_far_apart, ban_if_reduction; get_node_weight: 1.1 per step from backward,
@@ -19,19 +19,17 @@ from oomph.predict.engine.maxflow import ENDLESS, Network
 from oomph.predict.programs.load import Program, Section
 
 #: Kernels of their own: everything else is fused.
-HEAVY = frozenset(
-    """
-    aten.mm aten.addmm aten.bmm aten.baddbmm aten._scaled_dot_product_flash_attention aten.convolution
-    aten._scaled_dot_product_efficient_attention aten._scaled_dot_product_cudnn_attention flash_attn.forward
-    flash_attn.varlen_forward aten.index_put aten.sort aten.topk
-    """.split()
-)
-_VIEWS = frozenset(
-    """
-    aten.view aten._unsafe_view aten.reshape aten.t aten.transpose aten.permute aten.expand aten.slice aten.select
-    aten.unsqueeze aten.squeeze aten.split aten.split_with_sizes aten.unbind aten.alias aten.detach aten.chunk
-    """.split()
-)
+_KERNELS = """
+aten.mm aten.addmm aten.bmm aten.baddbmm aten._scaled_dot_product_flash_attention aten.convolution
+aten._scaled_dot_product_efficient_attention aten._scaled_dot_product_cudnn_attention flash_attn.forward
+flash_attn.varlen_forward aten.index_put aten.sort aten.topk
+"""
+HEAVY = frozenset(_KERNELS.split())
+_LOOKS = """
+aten.view aten._unsafe_view aten.reshape aten.t aten.transpose aten.permute aten.expand aten.slice aten.select
+aten.unsqueeze aten.squeeze aten.split aten.split_with_sizes aten.unbind aten.alias aten.detach aten.chunk
+"""
+_VIEWS = frozenset(_LOOKS.split())
 _RANDOM = frozenset(("aten.native_dropout", "aten.bernoulli", "aten.rand_like"))
 _SMALLER = 4
 _BIAS = 1.1
@@ -184,13 +182,14 @@ def _saved(
     steps = _steps_from_backward(ops, users, needed)
     network = Network()
     for each in {*producers, *users, *needed}:
-        op = producers.get(each)
-        banned = op is None or op.heavy or op.name in _RANDOM or op.at in far or bool(needed.get(each))
-        banned = banned or (op is not None and _reduces(op, each, sizes))
-        if banned:
+        made = producers.get(each)
+        banned = (
+            made is None or made.heavy or made.name in _RANDOM or made.at in far or bool(needed.get(each))
+        )
+        if banned or (made is not None and _reduces(made, each, sizes)):
             network.add("source", (each, "in"), ENDLESS)
         weight = sizes.get(each, 0) * _BIAS ** max(min(steps.get(each, 100), 100), 1)
-        in_memory = op is None or any(user.heavy for user in users.get(each, ())) or op.heavy
+        in_memory = made is None or made.heavy or any(user.heavy for user in users.get(each, ()))
         network.add((each, "in"), (each, "out"), max(weight, 1.0) * (1 if in_memory else 2))
         if each in needed:
             network.add((each, "out"), "sink", ENDLESS)
@@ -239,7 +238,7 @@ def _first_heavy(start: list[Op], users: dict[int, list[Op]]) -> int:
 def _steps_from_backward(
     ops: list[Op], users: dict[int, list[Op]], needed: dict[int, bool]
 ) -> dict[int, int]:
-    steps: dict[int, int] = {each: 1 for each in needed}
+    steps = dict.fromkeys(needed, 1)
     for op in reversed(ops):
         for each in (*op.writes, *op.reads):
             if each in needed:

@@ -61,13 +61,12 @@ class FusedAdapters(PeftAdapters):
         node.back = _back
 
 
-def _back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
+def _back(heap: Heap, node: Node, _grads: Grads) -> list[Tensor | None]:
     source, base, *leaves = node.metas
     assert source is not None
     assert base is not None
     found: list[Tensor | None] = [None]
-    for leaf in leaves:
-        found.append(None if leaf is None else heap.new(leaf.shape, base.dtype))
+    found += [None if leaf is None else heap.new(leaf.shape, base.dtype) for leaf in leaves]
     weight = source.shape[-1] * base.shape[-1] * ITEM[base.dtype]
     held = [heap.allocate(weight, "dequantised weight", Category.TEMPORARIES)]
     if node.attributes["in_place"]:

@@ -1,8 +1,9 @@
 """Kernels that stand for several operators of a program: RMS norm, rotary embedding, SwiGLU.
 
 Sources: unsloth's kernels as fms-acceleration ships them (plugins/fused-ops-and-kernels, kernels/unsloth:
-rms_layernorm.py and rope_embedding.py write over the gradient and over queries and keys), Liger-Kernel (ops/rms_norm.py,
-ops/rope.py, ops/swiglu.py: the same, and silu(gate) * up is made again in backward, over gate and up).
+rms_layernorm.py and rope_embedding.py write over the gradient and over queries and keys), Liger-Kernel
+(ops/rms_norm.py, ops/rope.py, ops/swiglu.py: the same, and silu(gate) * up is made again in backward, over gate and
+up).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from oomph.predict.engine.compiled import numbers, packet
 from oomph.predict.programs.load import Program, Section
 
 RMS_NORM, ROPE, SWIGLU = "rms_norm", "rope", "swiglu"
-_NORM_STEPS = frozenset("aten._to_copy aten.pow aten.mean aten.add aten.rsqrt aten.mul".split())
-_ROPE_STEPS = frozenset("aten.mul aten.cat aten.neg aten.slice".split())
+_NORM_STEPS = frozenset(("aten._to_copy", "aten.pow", "aten.mean", "aten.add", "aten.rsqrt", "aten.mul"))
+_ROPE_STEPS = frozenset(("aten.mul", "aten.cat", "aten.neg", "aten.slice"))
 
 
 @dataclass
@@ -65,7 +66,7 @@ def fuse(program: Program, section: Section, fusions: frozenset[str]) -> Section
 
 
 def _late_drops(program: Program, section: Section, found: list[_Found]) -> dict[int, int]:
-    """Drops of what a kernel reads, which it now reads later than the operators did: their places, and where they go."""
+    """Drops of what a kernel reads later than the operators did that it stands for: their places, and where they go."""
     late: dict[int, int] = {}
     for each in found:
         read = {program.tensors[number][0] for number in numbers(each.item[2])}
@@ -162,7 +163,7 @@ def _ropes(program: Program, section: Section, made: dict[int, int]) -> Iterator
             yield _Found({*places, place}, place, ["op", "oomph.rope", [{"t": sources.pop()}], item[3]])
 
 
-def _swiglus(program: Program, section: Section, made: dict[int, int]) -> Iterator[_Found]:
+def _swiglus(_program: Program, section: Section, made: dict[int, int]) -> Iterator[_Found]:
     for place, item in enumerate(section.items):
         if item[0] != "op" or packet(item[1]) != "aten.mul":
             continue

@@ -121,8 +121,8 @@ class Graph:
                     node.saved.append(storage)
 
     def backward(self, root: Tensor, grad: Tensor, stop: Node | None = None) -> None:
-        """Runs backward from `root`, whose gradient is `grad` (one reference of it is taken over), down to `stop`, which
-        is left with its gradient."""
+        """Runs backward from `root`, whose gradient is `grad` (one reference of it is taken over), down to `stop`,
+        which is left with its gradient."""
         node = root.node
         if not isinstance(node, Node):
             self._leaf(Edge(None, 0, root.parameter, root.shape, root.dtype), grad)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.memory.categories import Category
 from oomph.predict.engine.graph import Grads, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, contiguous, numel
 from oomph.predict.engine.play import Scope, apply
@@ -48,7 +47,7 @@ def fused(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[A
     return True
 
 
-def _in_place(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
+def _in_place(heap: Heap, node: Node, _grads: Grads) -> list[Tensor | None]:
     logits = node.metas[0]
     assert logits is not None
     return [heap.view(logits, logits.shape, logits.strides)]
@@ -79,13 +78,13 @@ def split_at_head(section: Section, scope: Scope, head: str) -> tuple[Section, i
                 storage = scope.program.tensors[each["t"]][0]
                 described = scope.program.storages[storage]
                 if described[0] == "parameter" and described[2] == head:
-                    return _before(section, position, scope, head)
+                    return _before(section, position, head)
     raise UsageError(
         "unsupported: the program's output layer was not found, so its fused loss cannot be composed."
     )
 
 
-def _before(section: Section, position: int, scope: Scope, head: str) -> tuple[Section, int, str]:
+def _before(section: Section, position: int, head: str) -> tuple[Section, int, str]:
     items = section.items[:position]
     last = next(item for item in reversed(items) if item[0] == "op" and item[3] and item[3][0] is not None)
     return Section(items, section.inlet, last[3][0]), last[3][0], head
@@ -126,7 +125,7 @@ def fused_linear(scope: Scope, hidden: Tensor, vocab: int, weight_trains: bool, 
     return loss
 
 
-def _made_in_forward(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
+def _made_in_forward(heap: Heap, node: Node, _grads: Grads) -> list[Tensor | None]:
     grad_input, grad_weight, shifted = node.metas
     assert grad_input is not None
     assert shifted is not None

@@ -33,9 +33,13 @@ class PieceGrad:
 @dataclass(frozen=True, eq=False)
 class Piece:
     """forward: number 0 is handed in. backward: handed all numbers of forward and the gradient of what went out
-    (`None` where nothing of it trains). out: the number of what goes on. entry_grad: the number (in backward) of the
-    gradient of what came in, -1 where it wants none. grads: in the order in which they come. casts: numbers of weights
-    that autocast cast and keeps until it ends, and that nothing else frees. policy: numbers of what a checkpoint policy keeps for the recomputation.
+    (`None` where nothing of it trains).
+
+    out: the number of what goes on. entry_grad: the number (in backward) of the gradient of what came in, -1 where it
+    wants none. grads: in the order in which they come. casts: numbers of weights that autocast cast and keeps until it
+    ends; after_forward: those that nothing else frees. kept: numbers of what the caller holds for longer. policy: of
+    what a checkpoint policy keeps for the recomputation. attributes: of what lives as long as the graph, that is, as
+    the loss or the logits of the caller.
     """
 
     forward: Template
@@ -50,6 +54,7 @@ class Piece:
     after_forward: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
     policy: tuple[int, ...] = ()
+    attributes: tuple[int, ...] = ()
 
 
 def template(heap: Heap, begin: int, end: int, first_own: int, sizes: int | None = None) -> Template:
@@ -88,12 +93,15 @@ def build(
     finish: Callable[[Scope], Tensor] | None = None,
     given: Sequence[int] = (),
 ) -> Piece:
-    """Plays forward (`more` after `section`) and, where the scope has a graph, backward. `requires`: the hidden state wants a gradient.
-    `pinned`: somebody else holds the hidden state, so it is not freed here. `reentrant`: what went out and its gradient
-    are held until backward is done. `hold_grad`: somebody else holds the gradient of what went out, and frees it.
-    `root`: where backward starts (default: what goes on). `dropped`: tensors that the caller holds until forward has
-    returned; `to_fp32`: which of them are cast when it does. `kept`: tensors that the caller holds for longer.
-    `finish`: composes what follows, and gives what goes on. `given`: bytes of what a recomputation is given."""
+    """Plays forward (`more` after `section`) and, where the scope has a graph, backward.
+
+    `requires`: the hidden state wants a gradient. `pinned`: somebody else holds the hidden state, so it is not freed
+    here. `reentrant`: what went out and its gradient are held until backward is done. `hold_grad`: somebody else holds
+    the gradient of what went out, and frees it. `root`: where backward starts (default: what goes on). `dropped`:
+    tensors that the caller holds until forward has returned; `to_fp32`: which of them are cast when it does. `kept`:
+    tensors that the caller holds for longer. `finish`: composes what follows, and gives what goes on. `given`: bytes of
+    what a recomputation is given.
+    """
     heap, graph = scope.heap, scope.graph
     entry, storage = _entry(scope, section, pinned)
     scope.given = [heap.hand_in(size, "kept by the checkpoint policy") for size in given]
@@ -136,6 +144,7 @@ def build(
         after_forward=loose,
         kept=tuple(scope.tensor(number).storage.number for number in kept),
         policy=tuple(each.number for each in scope.kept),
+        attributes=tuple(each.number for each in scope.attributes),
     )
     if graph is None or not out.requires:
         return piece
@@ -150,8 +159,8 @@ def build(
             heap.release(grad.storage)
         if out.storage.number >= 0 and out.storage.refs > 0:
             heap.release(out.storage)
-    for each in scope.given:
-        heap.release(each)
+    for left in scope.given:
+        heap.release(left)
     return _finished(piece, heap, graph, first, count, events)
 
 
@@ -172,8 +181,8 @@ def _return(scope: Scope, dropped: Sequence[int], to_fp32: Sequence[int]) -> Non
         storage = scope.tensor(number).storage
         if storage.number >= 0:
             scope.heap.release(storage)
-    for each in casts:
-        scope.heap.release(each.storage)
+    for cast in casts:
+        scope.heap.release(cast.storage)
 
 
 def _entry(scope: Scope, section: Section, pinned: bool) -> tuple[Tensor | None, int]:

@@ -18,59 +18,13 @@ from oomph.predict.engine.rules.base import Call
 from oomph.predict.programs.load import Program, Section
 
 #: Operators through which nothing trains: comparisons, factories, index arithmetic.
-_NO_GRADIENT = frozenset(
-    [
-        "arange",
-        "ones",
-        "zeros",
-        "full",
-        "empty",
-        "ones_like",
-        "zeros_like",
-        "full_like",
-        "empty_like",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_not",
-        "any",
-        "all",
-        "argmax",
-        "detach",
-        "cumsum",
-        "tril",
-        "triu",
-        "new_ones",
-        "new_zeros",
-        "new_full",
-        "scalar_tensor",
-        "topk",
-        "sort",
-        "floor_divide",
-        "remainder",
-        "isin",
-        "_local_scalar_dense",
-        "nonzero",
-        "fill_",
-        "zero_",
-        "copy_",
-        "bernoulli_",
-        "lift_fresh",
-        "scatter_",
-        "histc",
-        "floor",
-        "ceil",
-        "sign",
-    ]
-)
+_NAMES = """
+arange ones zeros full empty ones_like zeros_like full_like empty_like eq ne lt le gt ge logical_and logical_or
+logical_not bitwise_and bitwise_or bitwise_not any all argmax detach cumsum tril triu new_ones new_zeros new_full
+scalar_tensor topk sort floor_divide remainder isin _local_scalar_dense nonzero fill_ zero_ copy_ bernoulli_
+lift_fresh scatter_ histc floor ceil sign
+"""
+_NO_GRADIENT = frozenset(_NAMES.split())
 
 
 @dataclass(frozen=True)
@@ -126,6 +80,9 @@ class Scope:
     wanted: frozenset[int] | None = None
     kept: list[Storage] = field(default_factory=list)
     given: list[Storage] = field(default_factory=list)
+    #: Inputs of quantised layers are attributes of their node, and live as long as the graph (bitsandbytes to 0.42).
+    keeps_inputs: bool = False
+    attributes: list[Storage] = field(default_factory=list)
     #: Called before each operator; true where it has done the operator's work (losses.py).
     instead: Any = None
     #: Tensors that keep their source's dtype; and the name of the output layer's weight.
@@ -274,7 +231,7 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         and _cast_weight(scope, inputs[0], results)
     ):
         return
-    weight = _weight_of(scope, packet, inputs)
+    weight = _weight_of(packet, inputs)
     heap.where = packet
     held = _dequantized(scope, weight, inputs)
     if packet == "oomph.rope":
@@ -294,6 +251,8 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         _enter(scope, packet, inputs, arguments, made, scope.graph)
         if held:
             _dequantizes_again(scope.graph, [scope.heap.sizes[each.number] for each in held])
+            if scope.keeps_inputs:
+                _keep_input(scope, inputs[-2])
     if scope.passing:
         _used(scope, packet, inputs)
     if scope.adapters is not None and results:
@@ -427,11 +386,18 @@ def _used(scope: Scope, packet: str, inputs: Sequence[Tensor | None]) -> None:
             scope.heap.release(scope.passing.pop(each.parameter))
 
 
-def _weight_of(scope: Scope, packet: str, inputs: Sequence[Tensor | None]) -> str | None:
+def _weight_of(packet: str, inputs: Sequence[Tensor | None]) -> str | None:
     """The parameter that a matrix product multiplies by."""
     if packet in ("aten.mm", "aten.addmm") and inputs[-1] is not None and inputs[-1].parameter:
         return inputs[-1].parameter
     return None
+
+
+def _keep_input(scope: Scope, source: Tensor | None) -> None:
+    if source is not None and source.requires and source.storage.number >= 0:
+        if source.storage not in scope.attributes:
+            source.storage.refs += 1
+            scope.attributes.append(source.storage)
 
 
 def _dequantizes_again(graph: Graph, sizes: Sequence[int]) -> None:

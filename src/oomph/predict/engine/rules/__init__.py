@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from oomph.predict.engine.rules import attention, fused, indexing, losses, matmul, norms, pointwise, views
+from oomph.predict.engine.rules import (
+    attention,
+    convolution,
+    fused,
+    indexing,
+    losses,
+    matmul,
+    norms,
+    pointwise,
+    views,
+)
 from oomph.predict.engine.rules.base import RULES
 
-__all__ = ["RULES", "attention", "fused", "indexing", "losses", "matmul", "norms", "pointwise", "views"]
+__all__ = [
+    "RULES",
+    "attention",
+    "convolution",
+    "fused",
+    "indexing",
+    "losses",
+    "matmul",
+    "norms",
+    "pointwise",
+    "views",
+]

@@ -76,7 +76,7 @@ def _flash_back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
 
 def _rows_first(tensor: Tensor) -> bool:
     """Whether (batch, heads, rows, width) lies as (batch, rows, heads, width) in memory."""
-    batch, heads, rows, size = tensor.shape
+    heads, rows, size = tensor.shape[1:]
     expected = (rows * heads * size, size, heads * size, 1)
     return all(
         stride == wanted or length == 1

@@ -72,6 +72,7 @@ def index(call: Call) -> None:
 
 @rule(
     "aten.index_copy",
+    "aten.index_copy_",
     "aten.index_add",
     "aten.index_add_",
     "aten.index_put",
