@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from functools import cache
@@ -36,6 +37,11 @@ def default_config(family: str) -> dict[str, Any]:
     """What the configuration class of a family has where nothing is said."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if family[0].isupper():  # a class of diffusers
+            import diffusers
+
+            parameters = inspect.signature(getattr(diffusers, family)).parameters
+            return {key: one.default for key, one in parameters.items()}
         config = _transformers().AutoConfig.for_model(family)
         values = config.to_dict()
         values |= {key: getattr(config, key) for key in config.attribute_map if hasattr(config, key)}

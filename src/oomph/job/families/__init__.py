@@ -18,8 +18,11 @@ from oomph.job.model import Model
 
 __all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dimensions"]
 
-#: The file of each family (config.json's model_type); imported when one is asked for.
+#: The file of each family (config.json's model_type, diffusers' `_class_name`); imported when one is asked for.
 FAMILIES = {
+    "DiTTransformer2DModel": "denoisers",
+    "FluxTransformer2DModel": "denoisers",
+    "UNet2DConditionModel": "unet",
     "bert": "bert",
     "bloom": "alibi",
     "clip": "vision",
