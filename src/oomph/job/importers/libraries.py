@@ -41,6 +41,7 @@ TRAINERS = (
 REPOSITORIES = {
     "foundation-model-stack/fms-acceleration": "fms-acceleration",
     "foundation-model-stack/fms-hf-tuning": "trl",
+    "answerdotai/fsdp_qlora": "fsdp-qlora",
     "huggingface/peft": "peft-method-comparison",
     "huggingface/trl": "trl",
     "huggingface/diffusers": "diffusers",

@@ -13,7 +13,10 @@ _NAMES: dict[str, str] = {
     "": "transformers",
     "accelerate": "transformers",
     "axolotl": "transformers",
+    "answerdotai/fsdp_qlora": "fsdp-qlora",
     "fms-acceleration": "transformers",
+    "fsdp-qlora": "fsdp-qlora",
+    "fsdp_qlora": "fsdp-qlora",
     "hf": "transformers",
     "huggingface": "transformers",
     "llama-factory": "transformers",
@@ -36,6 +39,7 @@ _NAMES: dict[str, str] = {
 
 _CODES: dict[str, Callable[[Job], tuple[Code, ...]]] = {
     "transformers": transformers.codes,
+    "fsdp-qlora": transformers.fsdp_qlora,
     "lightning": lightning.trainer,
     "litgpt": lightning.litgpt,
     "thunder": lightning.thunder,

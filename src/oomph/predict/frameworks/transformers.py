@@ -11,6 +11,15 @@ from oomph.predict.frameworks.versions import below
 #: Families of which older releases were recorded; others are played as today's classes.
 _RECORDED = ("llama", "mistral", "granite", "mixtral")
 _LOOPS = ("pytorch", "peft-method-comparison")
+#: Trainers on transformers' own that set use_reentrant to true themselves: axolotl (utils/config/__init__.py),
+#: LLaMA-Factory (model_utils/checkpointing.py, use_reentrant_gc; not under FSDP2).
+_REENTRANT = ("axolotl", "llama-factory")
+#: Kernels or layers of their own, which were not recorded.
+_OTHERS = {
+    "unsloth": "unsloth's own kernels are not modelled: transformers' classes are played, which take more.",
+    "megatron-lm": "Megatron-LM's layers are not recorded: transformers' classes are played in their place.",
+    "nanotron": "nanotron's layers are not recorded: transformers' classes are played in their place.",
+}
 
 
 def codes(job: Job) -> tuple[Code, ...]:
@@ -46,8 +55,37 @@ def _model(job: Job, old: bool, shifts: bool) -> Code:
         fallback=None if families is None else "transformers",
         loss="eager_fp32" if job.loss == "default" else job.loss,
         fusions=_fusions(job),
-        reentrant=below(job.framework, "transformers", 5, 0) is True,
+        reentrant=_reentrant(job),
+        lora_fp32=below(job.framework, "peft", 0, 12) is not True,
         quantized_input_kept=below(job.framework, "bitsandbytes", 0, 43) is True,
+        notes=tuple(note for name, note in _OTHERS.items() if name == job.framework.name.lower()),
+    )
+
+
+def _reentrant(job: Job) -> bool:
+    """gradient_checkpointing_enable's default: reentrant before transformers 5 (modeling_utils.py)."""
+    if job.framework.name.lower() in _REENTRANT:
+        return not job.parallel.strategy.startswith("fsdp2")
+    return below(job.framework, "transformers", 5, 0) is True
+
+
+def fsdp_qlora(job: Job) -> tuple[Code, ...]:
+    """Answer.AI's train.py of early 2024 around transformers 4.38: its own loop, FSDP1 on flat parameters, adapters and
+    (with its own adapters) attention and MLP as units. Its benchmarks pass --reentrant_checkpointing True."""
+    return (
+        replace(
+            _model(job, True, True),
+            framework="fsdp-qlora",
+            label="Answer.AI's fsdp_qlora",
+            logits_through_backward=True,
+            zero_grad="after_step",
+            clips=False,
+            reentrant=True,
+            use_orig_params=False,
+            adapters_apart=job.method.lora is not None,
+            # PEFT 0.9 makes adapters of the base weight's type; its own adapters are of the compute type
+            lora_fp32=False,
+        ),
     )
 
 
