@@ -10,7 +10,7 @@ from oomph.predict.compose.step import Step
 from oomph.predict.compose.units import units_of
 from oomph.predict.frameworks.code import Code
 from oomph.predict.optimizers import stepper_for
-from oomph.predict.sharding import strategy_for
+from oomph.predict.sharding.choose import strategy_for
 from oomph.predict.sink import Sink
 
 #: What the programs were recorded with, where the job names no version.
@@ -32,7 +32,7 @@ def setup_of(job: Job, code: Code) -> Setup:
 def compose(setup: Setup, sink: Sink, steps: int = 2) -> Step:
     """Plays steps of the job on a sink. Raises UsageError, beginning with "unsupported:", for what is not modelled."""
     units = units_of(setup)
-    sharding = strategy_for(setup.job, units.units, sink)
+    sharding = strategy_for(setup.job, units.units, sink, setup.code)
     step = Step(setup, sink, sharding, stepper_for(setup.job), units)
     step.load()
     step.train(steps)

@@ -67,11 +67,21 @@ class Setup:
         for name in ("heads", "kv_heads", "intermediate"):
             if name in dims and tensor > 1:
                 dims[name] = max(1, dims[name] // tensor)
+        if "head_dim" in dims:
+            dims["rotary"] = int(dims["head_dim"] * self._rotary_share())
         if dims.get("kv_heads"):
             dims["groups"] = dims["heads"] // dims["kv_heads"]
         if job.method.lora is not None:
             dims["rank"] = job.method.lora.rank
         return dims
+
+    def _rotary_share(self) -> float:
+        """The part of a head that is rotated (rotary_pct, partial_rotary_factor)."""
+        for key in ("rotary_pct", "partial_rotary_factor"):
+            value = self.job.model.get(key)
+            if isinstance(value, (int, float)):
+                return float(value)
+        return 1.0
 
     @cached_property
     def layers(self) -> int:
@@ -268,8 +278,7 @@ def recorded_loss(variant: Variant) -> str:
 def quantized_bytes(numel: int, kind: str, double: bool, block: int) -> int:
     """Bytes of a quantised weight with what is needed to read it.
 
-    nf4, fp4: half a byte and one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them
-    and an fp32 offset (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: a byte, and an fp32
+    nf4, fp4: half a byte and one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them and an fp32 offset (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: a byte, and an fp32
     per row is left out here (a thousandth). gptq4: int4 in groups of 128 with fp16 scales, 4-bit zeros and a group index
     (0.5195 bytes per weight for square matrices: AutoGPTQ's qlinear).
     """

@@ -21,18 +21,8 @@ ITEM = {
     "bool": 1,
     "fp8": 1,
 }
-_RANK = {
-    "bool": 0,
-    "uint8": 1,
-    "int8": 1,
-    "int16": 2,
-    "int32": 3,
-    "int64": 4,
-    "fp8": 5,
-    "fp16": 6,
-    "bf16": 6,
-    "fp32": 7,
-}
+_ORDER = ("bool", "uint8", "int8", "int16", "int32", "int64", "fp8", "fp16", "bf16", "fp32", "fp64")
+_RANK = {name: place for place, name in enumerate(_ORDER)}
 
 Shape = tuple[int, ...]
 

@@ -113,6 +113,8 @@ def build(
         assert section.outlet is not None
         assert more.inlet is not None
         link(scope, section.outlet, more.inlet)
+        if scope.partition is not None:
+            scope.pinned |= {each for freed in scope.partition.ends.values() for each in freed}
         scope.partition = None
         if graph is not None:
             graph.fused = False

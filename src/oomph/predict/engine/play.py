@@ -135,6 +135,7 @@ class Scope:
 
 def run(scope: Scope, section: Section) -> None:
     """Plays the items in order. Raises UsageError for an operator that has no rule and would need one."""
+    inlet = -1 if section.inlet is None else scope.program.tensors[section.inlet][0]
     for number, item in enumerate(section.items):
         if number == scope.stop:
             scope.heap.stopped = True
@@ -142,7 +143,7 @@ def run(scope: Scope, section: Section) -> None:
             link(scope, item[1], item[2])
             continue
         if item[0] == "drop":
-            if scope.partition is None or scope.program.storages[item[1]][0] != "own":
+            if scope.partition is None or item[1] == inlet:
                 drop(scope, item[1])
             continue
         saves = 0 if scope.graph is None else scope.graph.saves

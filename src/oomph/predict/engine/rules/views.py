@@ -42,6 +42,22 @@ def view(call: Call) -> None:
     call.node(edges=[source]).back = back
 
 
+@rule("aten.view_as_complex", "aten.view_as_real")
+def complex_view(call: Call) -> None:
+    """Pairs of fp32 as complex numbers (8 bytes: `fp64` in programs), and back: views both ways."""
+    source = call.tensors[0]
+    assert source is not None
+    shape, dtype = source.shape, source.dtype
+
+    def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
+        grad = first(grads)
+        result = heap.view(grad, shape, contiguous(shape))
+        result.dtype = dtype
+        return [result]
+
+    call.node(edges=[source]).back = back
+
+
 @rule("aten.t", "aten.transpose", "aten.permute", "aten.movedim", "aten.swapaxes")
 def transpose(call: Call) -> None:
     """The gradient's dimensions are put back in their order."""
