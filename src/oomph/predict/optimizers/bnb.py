@@ -13,6 +13,7 @@ from oomph.predict.optimizers.adam import FIRST, SECOND
 from oomph.predict.optimizers.names import is_embedding
 from oomph.predict.optimizers.script import STATE, Script, ScriptedStepper
 from oomph.predict.sharding.base import UnitParameter
+from oomph.predict.sink import Sink
 
 ABSMAX = "largest values of blocks of states (absmax)"
 MAPS = "quantisation maps"
@@ -43,14 +44,19 @@ class Bitsandbytes(ScriptedStepper):
             return
         for each in parameters:
             eight = self.quantised(each)
-            if eight and not self._maps:
-                self._maps = True
-                script.each([_MAP] * self.states, STATE, MAPS)
             for name in (FIRST, SECOND)[: self.states]:
                 if not (self.paged and each.numel >= SMALLEST_PAGED):
                     script.alloc(each.numel * (1 if eight else 4), STATE, name)
             if eight:
                 script.each([4 * -(-each.numel // self.block)] * self.states, STATE, ABSMAX)
+
+    def step(self, sink: Sink, parameters: tuple[UnitParameter, ...], first: bool) -> None:
+        """One step; the maps are made once, with the first 8-bit state."""
+        if first and not self._maps and any(each.trainable and self.quantised(each) for each in parameters):
+            self._maps = True
+            for _ in range(self.states):
+                sink.alloc(_MAP, STATE, MAPS)
+        super().step(sink, parameters, first)
 
     def quantised(self, parameter: UnitParameter) -> bool:
         """Whether the states of a parameter are 8-bit."""

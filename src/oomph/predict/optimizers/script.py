@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from oomph.memory.categories import Category
 from oomph.predict.sharding.base import UnitParameter
@@ -109,9 +110,7 @@ class ScriptedStepper:
     on_host: bool = False
     name: str = ""
     assumptions: tuple[str, ...] = ()
-    _known: dict[tuple[int, bool], tuple[tuple[UnitParameter, ...], Template]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _key: str = field(default="", repr=False, compare=False)
 
     def write(self, script: Script, parameters: list[UnitParameter], first: bool) -> None:
         """Writes one step over parameters that all train."""
@@ -121,18 +120,22 @@ class ScriptedStepper:
         """Nothing: states are made by the first step."""
 
     def template(self, parameters: tuple[UnitParameter, ...], first: bool) -> Template:
-        """What a step does. Kept for the tuple object that was given, whose members need not be compared then."""
-        known = self._known.get((id(parameters), first))
+        """What a step does. Kept: for the tuple object that was given, so that its members need not be compared, and
+        for equal ones, by what the stepper prints itself as."""
+        key = self._key = self._key or repr(self)
+        by_object = (key, id(parameters), first)
+        known = _OF_OBJECTS.get(by_object)
         if known is not None and known[0] is parameters:
             return known[1]
-        script = Script()
-        training = trainable(parameters)
-        if training:
-            self.write(script, training, first)
-        made = script.template()
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known[id(parameters), first] = (parameters, made)
+        made = _OF_VALUES.get((key, parameters, first))
+        if made is None:
+            script = Script()
+            training = trainable(parameters)
+            if training:
+                self.write(script, training, first)
+            made = script.template()
+            _keep(_OF_VALUES, (key, parameters, first), made)
+        _keep(_OF_OBJECTS, by_object, (parameters, made))
         return made
 
     def step(self, sink: Sink, parameters: tuple[UnitParameter, ...], first: bool) -> None:
@@ -142,5 +145,15 @@ class ScriptedStepper:
             sink.play(made)
 
 
-#: Templates that a stepper keeps; with in-backward steps there is one per parameter.
-_MOST_KNOWN = 4096
+#: Templates that are kept; with steps in backward there is one per parameter.
+_MOST_KNOWN = 1024
+_OF_OBJECTS: dict[tuple[str, int, bool], tuple[tuple[UnitParameter, ...], Template]] = {}
+_OF_VALUES: dict[tuple[str, tuple[UnitParameter, ...], bool], Template] = {}
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def _keep(known: dict[_K, _V], key: _K, value: _V) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[key] = value
