@@ -55,9 +55,10 @@ class Grad:
 class Sharding(Protocol):
     """One strategy on one rank. Calls come in this order:
 
-    setup; then for each micro-batch: forward_begin, (forward_before, forward_after) per unit in order, forward_end,
-    backward_begin, (backward_before, backward_after) per unit in reverse, backward_end; then optimizer_parameters;
-    zero_grad at the end of the step (set_to_none).
+    setup; then for each micro-batch: forward_begin, (forward_before, forward_after) per unit in order,
+    forward_end, backward_begin, (backward_before, backward_after) per unit in reverse, backward_end; then
+    step_begin, the optimizer's step over optimizer_parameters, step_end; zero_grad at the end of the step
+    (set_to_none).
 
     The root's hooks lie around all others: its parameters are gathered in forward_begin, and what its
     pre-backward hook does is done in backward_begin (so call that where the gradient of the root's output is
@@ -103,6 +104,14 @@ class Sharding(Protocol):
     def optimizer_parameters(self) -> Sequence[UnitParameter]:
         """What the optimizer of this rank steps on the GPU: local shards, each with its own numel; none where the
         step runs on the host."""
+        ...
+
+    def step_begin(self) -> None:
+        """What comes before the optimizer's step: gradients in the type of the masters (ZeRO); mostly nothing."""
+        ...
+
+    def step_end(self) -> None:
+        """What comes after it."""
         ...
 
     def zero_grad(self) -> None:

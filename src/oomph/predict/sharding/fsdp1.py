@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from oomph.memory.categories import Category
 from oomph.predict.sharding.base import Grad, Unit, UnitParameter
 from oomph.predict.sharding.fsdp1_flat import Flat, Fsdp1Options, flats_of
-from oomph.predict.sharding.shards import CAST, GATHER, REDUCE, Group, alloc_all, free_all
+from oomph.predict.sharding.shards import CAST, GATHER, REDUCE, Group, alloc_all, for_each, free_all
 from oomph.predict.sink import Sink
 
 _COMMUNICATION, _PARAMETERS, _GRADIENTS = Category.COMMUNICATION, Category.PARAMETERS, Category.GRADIENTS
@@ -31,10 +31,7 @@ class Fsdp1:
     ) -> None:
         self._sink = sink
         self._options = options = options or Fsdp1Options()
-        known: dict[int, tuple[Flat, ...]] = {}
-        self._flats = [
-            known.setdefault(id(unit.parameters), flats_of(unit, group, options)) for unit in units
-        ]
+        self._flats = for_each(units, lambda unit: flats_of(unit, group, options))
         self._sharded = options.strategy != "no_shard"
         self._backward = self._started = self._trained = False
         self._micro = 0
@@ -157,6 +154,12 @@ class Fsdp1:
             self._local = tuple(each for flats in self._flats for flat in flats for each in flat.local)
         return self._local
 
+    def step_begin(self) -> None:
+        """Nothing."""
+
+    def step_end(self) -> None:
+        """Nothing."""
+
     def zero_grad(self) -> None:
         """Frees stored gradients. With original parameters these are views, and the flat gradient itself goes
         when the next forward begins (_reset_flat_param_grad_info_if_needed)."""
@@ -250,14 +253,23 @@ class Fsdp1:
             self._free_one(key)
         self._late = []
 
+    def _owner(self, unit: int, grad: Grad) -> int:
+        """The place of the flat parameter that a gradient belongs to; by default the first one that trains."""
+        training = [place for place, flat in enumerate(self._flats[unit]) if flat.trains]
+        name = grad.parameter.name
+        named = (place for place in training if name in self._flats[unit][place].trained_names)
+        return next(named, training[0] if training else 0)
+
     def _after(self, unit: int, grads: Sequence[Grad]) -> None:
-        for place, flat in enumerate(self._flats[unit]):
+        flats = self._flats[unit]
+        for place, flat in enumerate(flats):
             key = (unit, place)
             if not flat.trains:
                 # The hook that frees it is on the unit's input, behind the one that gathers the unit before.
                 self._late.append(key)
                 continue
-            joined = self._join(flat, grads)
+            mine = grads if len(flats) == 1 else [each for each in grads if self._owner(unit, each) == place]
+            joined = self._join(flat, mine)
             if not self._sharded or self._reduces or self._options.strategy == "full_shard":
                 self._free_one(key)
             if self._options.prefetch == "post":

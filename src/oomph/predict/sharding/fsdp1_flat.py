@@ -21,7 +21,8 @@ class Fsdp1Options:
     """`strategy`: full_shard (also within the shard group of HYBRID_SHARD), shard_grad_op or no_shard.
     `reduce_bytes`: per element, of MixedPrecision's reduce_dtype (None: as gradients are made).
     `use_orig_params`: True puts frozen and trained parameters of a unit into one flat parameter, whose gradient
-    is whole; otherwise they are taken to be wrapped apart, as PyTorch demands it (PEFT's wrap policy).
+    is whole; otherwise, and where `apart`, they are taken to be wrapped apart (without original parameters PyTorch
+    demands it; PEFT's wrap policy does it).
     `prefetch`: when the unit before is gathered in backward. `offload`: CPUOffload(offload_params=True).
     `no_sync`: micro-batches of `accumulation` but the last run in no_sync(). `loaded`: "device": the whole model
     was on the GPU when it was wrapped; "host", "meta": it comes unit by unit."""
@@ -29,6 +30,7 @@ class Fsdp1Options:
     strategy: Literal["full_shard", "shard_grad_op", "no_shard"] = "full_shard"
     reduce_bytes: float | None = None
     use_orig_params: bool = False
+    apart: bool = False
     prefetch: Literal["pre", "post", "none"] = "pre"
     forward_prefetch: bool = False
     offload: bool = False
@@ -47,7 +49,7 @@ class Flat:
     the same)."""
 
     trains: bool
-    frozen_names: frozenset[str]
+    trained_names: frozenset[str]
     loaded: tuple[int, ...]
     whole: int
     shard: int
@@ -65,12 +67,14 @@ class Flat:
 
 
 def flats_of(unit: Unit, group: Group, options: Fsdp1Options) -> tuple[Flat, ...]:
-    """The flat parameters of a unit: one, or one for what is frozen and one for what trains."""
-    parameters = unit.parameters
-    if not options.use_orig_params:
-        kinds = [[each for each in parameters if each.trainable is trains] for trains in (False, True)]
-        return tuple(_flat(kind, group, options) for kind in kinds if kind)
-    return (_flat(list(parameters), group, options),) if parameters else ()
+    """The flat parameters of a unit: one for each type of parameters, and one for what is frozen beside what trains
+    unless they are flattened together."""
+    kinds: dict[tuple[bool, float], list[UnitParameter]] = {}
+    together = options.use_orig_params and not options.apart
+    for each in unit.parameters:
+        item = each.weight_bytes if each.stored_bytes is None else 0.0  # a flat parameter has one type
+        kinds.setdefault((together or each.trainable, item), []).append(each)
+    return tuple(_flat(kind, group, options) for kind in kinds.values())
 
 
 def _flat(parameters: list[UnitParameter], group: Group, options: Fsdp1Options) -> Flat:
@@ -87,7 +91,7 @@ def _flat(parameters: list[UnitParameter], group: Group, options: Fsdp1Options) 
     whole = int(numel * weight) + packed
     return Flat(
         trains=trains,
-        frozen_names=frozenset(each.name for each in parameters if not each.trainable),
+        trained_names=frozenset(each.name for each in parameters if each.trainable),
         loaded=tuple(each.resident_bytes for each in parameters),
         whole=whole,
         shard=int(shard * weight) + pieces(packed, ranks),

@@ -15,6 +15,7 @@ from oomph.predict.sharding.shards import (
     REDUCE,
     Group,
     alloc_all,
+    for_each,
     free_all,
     free_grads,
 )
@@ -37,11 +38,8 @@ class Fsdp2:
     ) -> None:
         self._sink = sink
         self._units = units
-        self._options = options or Fsdp2Options()
-        known: dict[int, UnitSizes] = {}
-        self._sizes = [
-            known.setdefault(id(unit.parameters), sizes_of(unit, group, self._options)) for unit in units
-        ]
+        self._options = chosen = options or Fsdp2Options()
+        self._sizes = for_each(units, lambda unit: sizes_of(unit, group, chosen))
         self._alone = group.ranks == 1
         self._hybrid = group.replicas > 1
         self._backward = False
@@ -86,7 +84,7 @@ class Fsdp2:
         """Frees the unit's parameters, unless they are kept for backward."""
         if unit == 0 or self._backward or not self._sizes[unit].shards:
             return
-        if self._options.reshard:
+        if self._options.reshard and unit not in self._options.stays:
             self._reshard(unit)
         self._order.append(unit)
 
@@ -150,6 +148,12 @@ class Fsdp2:
             local = () if self._options.offload else tuple(p for sizes in self._sizes for p in sizes.local)
             self._local = local
         return self._local
+
+    def step_begin(self) -> None:
+        """Nothing."""
+
+    def step_end(self) -> None:
+        """Nothing."""
 
     def zero_grad(self) -> None:
         """Frees the shards of gradients."""

@@ -11,15 +11,17 @@ from oomph.predict.sharding.shards import Group, piece, pieces
 
 @dataclass(frozen=True)
 class Fsdp2Options:
-    """`reshard`: parameters are freed after forward (reshard_after_forward); `reshard_root`: the root's too, which
-    PyTorch does only where it was asked for by name. `reduce_bytes`: bytes per element of MixedPrecisionPolicy's
-    reduce_dtype (None: as gradients are made). `offload`: CPUOffloadPolicy. `no_sync`: the micro-batches of
-    `accumulation` but the last are not reduced (set_requires_gradient_sync(False)). `loaded`: where the model is when
-    it is wrapped: "meta" (only shards are ever made), "host" (moved unit by unit), "device" (all of it on the GPU).
+    """`reshard`: parameters are freed after forward (reshard_after_forward); `stays`: numbers of units that are
+    not, all the same. `reshard_root`: the root's too, which PyTorch does only where it was asked for by name.
+    `reduce_bytes`: bytes per element of MixedPrecisionPolicy's reduce_dtype (None: as gradients are made).
+    `offload`: CPUOffloadPolicy. `no_sync`: the micro-batches of `accumulation` but the last are not reduced
+    (set_requires_gradient_sync(False)). `loaded`: where the model is when it is wrapped: "meta" (only shards
+    are ever made), "host" (moved unit by unit), "device" (all of it on the GPU).
     """
 
     reshard: bool = True
     reshard_root: bool = False
+    stays: frozenset[int] = frozenset()
     reduce_bytes: float | None = None
     offload: bool = False
     accumulation: int = 1

@@ -22,6 +22,7 @@ class Unsharded:
         self._sink = sink
         self._grads: list[int] = []
         self._held = False
+        self._trains = tuple(trainable(units))
 
     def setup(self) -> None:
         """Parameters on the GPU."""
@@ -66,7 +67,13 @@ class Unsharded:
 
     def optimizer_parameters(self) -> Sequence[UnitParameter]:
         """All parameters that train, whole."""
-        return trainable(self._units)
+        return self._trains
+
+    def step_begin(self) -> None:
+        """Nothing."""
+
+    def step_end(self) -> None:
+        """Nothing."""
 
     def zero_grad(self) -> None:
         """Frees the gradients."""

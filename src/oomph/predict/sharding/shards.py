@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from oomph.memory.categories import Category
 from oomph.predict.peak_sink import PeakSink
 from oomph.predict.sharding.base import Grad, Unit, UnitParameter
 from oomph.predict.sink import Sink, rounded
+
+_Made = TypeVar("_Made")
 
 #: Numbers of streams, as events carry them; 0 computes. Each has a pool of cached memory of its own.
 GATHER, CAST, REDUCE, REPLICATE = 1, 2, 3, 4
@@ -59,3 +62,16 @@ def free_grads(sink: Sink, grads: Sequence[Grad]) -> None:
 def trainable(units: Sequence[Unit]) -> list[UnitParameter]:
     """The parameters that train, unit by unit."""
     return [each for unit in units for each in unit.parameters if each.trainable]
+
+
+def for_each(units: Sequence[Unit], make: Callable[[Unit], _Made]) -> list[_Made]:
+    """`make` of each unit; units with the same parameters share what was made of the first."""
+    by_identity: dict[int, _Made] = {}
+    by_value: dict[tuple[UnitParameter, ...], _Made] = {}
+    for unit in units:
+        place = id(unit.parameters)
+        if place not in by_identity:
+            if unit.parameters not in by_value:
+                by_value[unit.parameters] = make(unit)
+            by_identity[place] = by_value[unit.parameters]
+    return [by_identity[id(unit.parameters)] for unit in units]
