@@ -87,8 +87,10 @@ class Step:
                 if not code.logits_through_step:
                     self._let_go()
             self.sink.phase(Phase.OPTIMIZER, "the optimizer's step")
+            self.sharding.step_begin()
             if not self.stepper.in_backward and not self.stepper.on_host:
                 self.stepper.step(self.sink, self._parameters, self._first)
+            self.sharding.step_end()
             self._first = False
             if code.zero_grad == "after_step":
                 self.sharding.zero_grad()
