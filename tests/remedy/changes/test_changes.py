@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,12 @@ from oomph.remedy.changes import ALLOWANCES, all_changes, axes, by_code
 from oomph.remedy.changes.base import Change
 from tests.remedy.jobs import EIGHT, ONE, WITH_EVALUATION
 
+TITAN = replace(EIGHT, framework=Framework(name="torchtitan"))
+NODES = replace(
+    EIGHT,
+    parallel=Parallel(strategy="ddp", data=32),
+    hardware=Hardware(gpu="h100", gpus=32, per_node=8),
+)
 FRAMEWORKS = (
     "",
     "pytorch",
@@ -185,7 +192,7 @@ CASES = [
     Case(replace(ONE, attention="eager"), "attention", {"attention": "sdpa"}),
     Case(replace(ONE, batch=Batch(micro=2, accumulation=4)), "effective-batch", {"batch.accumulation": 1}),
     Case(
-        replace(EIGHT, framework=Framework(name="torchtitan")),
+        TITAN,
         "tensor-parallel",
         {"parallel.tensor": 2, "parallel.data": 4, "batch.accumulation": 2},
     ),
@@ -195,11 +202,7 @@ CASES = [
         {"parallel.offload_parameters": True, "optimizer.offload": "cpu"},
     ),
     Case(
-        replace(
-            EIGHT,
-            parallel=Parallel(strategy="ddp", data=32),
-            hardware=Hardware(gpu="h100", gpus=32, per_node=8),
-        ),
+        NODES,
         "hybrid-shard",
         {"parallel.strategy": "fsdp2_hybrid_shard", "parallel.shard_size": 8},
     ),
@@ -271,3 +274,11 @@ def test_old_transformers_writes_fsdp_as_a_string():
         change = by_code(job, "shard-more")
         assert change is not None
         assert change.lines(job)[0] == words
+
+
+def test_every_change_is_on_the_page():
+    page = (Path(__file__).parents[3] / "docs" / "remedies.md").read_text(encoding="utf-8")
+    codes = {
+        change.code for job in (ONE, EIGHT, WITH_EVALUATION, TITAN, NODES) for change in all_changes(job)
+    }
+    assert [code for code in sorted(codes) if f"`{code}`" not in page] == []
