@@ -16,7 +16,7 @@ _MANY = 10**8
 #: More tokens than one rank ever had in a forward: at 2 bytes for each of 1,024 features it would be 20 TB.
 _MANY_TOKENS = 10**10
 #: Frameworks in which adapters' targets are the names of the model's own modules (PEFT's `target_modules`).
-_PEFT = ("", "transformers", "trl", "peft", "axolotl", "llamafactory", "accelerate")
+_PEFT = ("", "transformers", "trl", "peft", "axolotl", "llama-factory", "accelerate")
 _WEIGHTS = ("fp32", "tf32", "bf16", "fp16")
 _HALF = ("bf16", "fp16", "fp8")
 #: bf16 arithmetic: CUDA programming guide, __nv_bfloat16, compute capability 8.0.

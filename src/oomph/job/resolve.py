@@ -16,7 +16,7 @@ _PER_NODE = 8
 #: Frameworks that checkpoint with torch's checkpoint_wrapper, which is not reentrant by default
 #: (torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py).
 _WRAPPER = ("lightning", "litgpt", "pytorch-lightning", "torchtitan", "torchtune")
-_TRANSFORMERS = ("transformers", "trl", "axolotl", "llamafactory")
+_TRANSFORMERS = ("transformers", "trl", "axolotl", "llama-factory", "fms-acceleration")
 
 Step = Callable[[Job], tuple[Job, str]]
 

@@ -5,6 +5,7 @@ import copy
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -89,10 +90,10 @@ def configs(tmp_path):
 
 def row(**changes):
     """ROW with changes: `parallel__tensor=4` changes row["parallel"]["tensor"]."""
-    changed = copy.deepcopy(ROW)
+    changed: dict[str, Any] = copy.deepcopy(ROW)
     for path, value in changes.items():
         *parents, last = path.split("__")
-        table = changed
+        table: dict[str, Any] = changed
         for parent in parents:
             table = table[parent]
         table[last] = value
@@ -186,7 +187,7 @@ def test_packed_sequences_and_dropout_of_fms(configs):
     job = from_point(row(source="CSVs [foundation-model-stack/fms-acceleration/a.csv@1]"), configs)
     assert job.batch.packed
     assert job.method.lora.dropout == 0.1
-    assert job.framework.name == "trl"
+    assert job.framework.name == "fms-acceleration"
 
 
 def test_tensor_parallel_in_torchtitan_splits_the_sequence(configs):

@@ -35,14 +35,20 @@ def read(path_or_text: Path | str, kind: str | None = None) -> Imported:
     return reader(source)
 
 
-def merge(*imported: Imported) -> tuple[Job, tuple[str, ...]]:
+def merge(*imported: Imported, gpus: int | None = None) -> tuple[Job, tuple[str, ...]]:
     """The job that files describe together, and notes: contradictions, defaults that were taken and whose they are.
+    `gpus` in all, where the caller knows them: files often leave the number to the launcher, and what a framework does
+    by itself with several is decided by it.
 
     Raises UsageError for what cannot be one job.
     """
     if not imported:
         raise UsageError("there is no file to make a job of")
     facts = gather(imported)
+    if gpus is not None:
+        facts.values["hardware.gpus"] = Value(gpus, f"{gpus} GPUs")
+        for path in ("given.nodes", "hardware.per_node"):
+            facts.values.pop(path, None)
     known = composing.model(facts)
     composing.ranks(facts)
     composing.batch(facts)
@@ -68,7 +74,9 @@ def merge(*imported: Imported) -> tuple[Job, tuple[str, ...]]:
 
 
 def _read_kinds(imported: tuple[Imported, ...]) -> set[str]:
-    return {each.kind.lower() for each in imported}
+    kinds = {each.kind.lower() for each in imported}
+    # A file that a script takes can be of any trainer.
+    return kinds | ({"trainer"} if kinds - {"command", "accelerate", "deepspeed", "config.json"} else set())
 
 
 def _put(tree: dict[str, object], path: list[str], value: object) -> None:

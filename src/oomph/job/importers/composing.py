@@ -222,11 +222,11 @@ def optimizer(facts: Facts) -> None:
     fused = version is not None and version >= (5,)
     default = facts.values["given.optimizer"].quote
     which = "adamw_torch_fused" if fused else "adamw_torch"
-    facts.values["optimizer.name"] = Value("adamw", f"{default}: {which}", default=True)
-    facts.values["optimizer.impl"] = Value(
-        "fused" if fused else "foreach", f"{default}: {which}", default=True
-    )
-    if version is None:
+    facts.values["optimizer.name"] = Value("adamw", f"{default}: {which}")
+    facts.values["optimizer.impl"] = Value("fused" if fused else "foreach", f"{default}: {which}")
+    if version is not None:
+        facts.note(f"optimizer: {default}: {which}")
+    else:
         facts.note(
             "optim is not written: adamw_torch (foreach) is planned, transformers' default until 4.x; with 5.x and "
             "PyTorch 2.8 it is adamw_torch_fused, which needs less"

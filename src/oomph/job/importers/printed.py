@@ -13,6 +13,7 @@ _JSON_CLASS = re.compile(r"\b([A-Z]\w{0,60}Config) ?(?=\{)")
 #: `num_layers ..................................... 32`
 _DUMP = re.compile(r"^(?:\[[^\]\n]{1,40}\]:?)?[ \t]*([a-z][\w]{1,60}) \.{3,80} ?(.{0,500})$", re.MULTILINE)
 _ENUM = re.compile(r"<?[A-Z]\w*\.[A-Z_0-9]+: ?('[^'\n]{0,80}'|\d+)>")
+_LINE = re.compile(r"\n[ \t]*([A-Za-z_]\w{0,80})=")
 _KEY = re.compile(r"\s*([A-Za-z_]\w{0,80})\s*=\s*")
 #: Longer values (lists of label names, settings of data) hold no sizes.
 _LONGEST = 20_000
@@ -55,7 +56,10 @@ def _arguments(text: str, start: int) -> Iterator[tuple[str, object]]:
     for _ in range(_MOST_KEYS):
         match = _KEY.match(text, place)
         if match is None:
-            return
+            # Texts are printed without quotes: a comma can be part of one. The next line begins with a key again.
+            match = _LINE.search(text, place, place + _LONGEST)
+            if match is None or text.find("\n)", place, match.start()) >= 0:
+                return
         end = _end_of_value(text, match.end())
         yield match.group(1), literal(text[match.end() : end].strip())
         place = end + 1
@@ -97,4 +101,6 @@ def literal(text: str) -> object:
         value: object = ast.literal_eval(_ENUM.sub(r"\1", short))
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         return short
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
     return value if value is None or isinstance(value, (bool, int, float, str, list, dict, tuple)) else short

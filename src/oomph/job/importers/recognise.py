@@ -30,6 +30,7 @@ Reader = Callable[[Source], Imported]
 READERS: Mapping[str, Reader] = {
     "config.json": hf_config.read,
     "TrainingArguments": training_arguments.read,
+    "trainer_state.json": training_arguments.read_state,
     "TRL": trl.read,
     "Accelerate": accelerate.read,
     "DeepSpeed": deepspeed.read,
@@ -178,6 +179,7 @@ def _is_trl(table: Mapping[str, object]) -> bool:
 #: In this order: what is more specific first.
 _CHECKS: Mapping[str, Callable[[Mapping[str, object]], bool]] = {
     "PEFT": lambda t: _has(t, "peft_type"),
+    "trainer_state.json": lambda t: _has(t, "log_history") and _has(t, "global_step"),
     "DeepSpeed": _is_deepspeed,
     "torchtune": _is_torchtune,
     "LLaMA-Factory": lambda t: (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 _LAUNCHERS = (
@@ -25,13 +25,19 @@ _LAUNCHERS = (
     "trl",
 )
 _LOOKS = re.compile(
-    r"(?m)^\s*(?:[A-Z_]\w*=\S*\s+|exec\s+|nohup\s+|uv run\s+|\$\s+)*"
+    r"(?m)^\s*(?:[A-Z_]\w*=\S*\s+|exec\s+|nohup\s+|uv run\s+|\"?\$\S{0,80}\s+)*"
     r"(?:\S{0,200}/)?(?:torchrun|accelerate\s+launch|deepspeed\s|srun\s|mpirun\s|python3?\s|llamafactory-cli\s|axolotl\s|litgpt\s|tune\s+run|trl\s)"
 )
+#: `python -m` of these is a launcher.
+_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+}
 _FLAGS = re.compile(r"(?:^|\s)--[a-z][\w\-.]+")
-_ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+|readonly\s+|declare\s+-a\s+)?([A-Za-z_]\w{0,80})=(.*)$")
-_USE = re.compile(r"\$\{?([A-Za-z_]\w{0,80})(?:\[@\]|\[\*\])?(?::?[-=][^}\n]{0,200})?\}?")
-_DEFAULT = re.compile(r"^\$\{(\w{1,80}|\d):?-([^}]{0,200})\}$")
+_ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+|readonly\s+|declare\s+-a\s+)?([A-Za-z_]\w{0,80})(\+?)=(.*)$")
+_USE = re.compile(r"\$\{?([A-Za-z_]\w{0,80}|\d)(?:\[@\]|\[\*\])?(?::?[-=]([^}\n]{0,200}))?\}?")
 _PRODUCT = re.compile(r"\$\(\(\s*([\w$*{}\s]{1,100})\)\)")
 _PAIR = re.compile(r"[A-Za-z_][\w.]{0,100}=")
 _LARGEST = 200_000
@@ -41,7 +47,7 @@ _LARGEST = 200_000
 class Command:
     """A command line. `launcher` as torchrun; `launch` its own flags; `script` what it runs; `flags` the script's
     flags ("--a-b" as a_b; a flag without a value is True; one with several a list); `words` the rest; `variables`
-    the environment that is set in front."""
+    the environment; `conditional` arguments that a script adds in one case only (they are in no flags)."""
 
     launcher: str
     script: str
@@ -49,6 +55,7 @@ class Command:
     flags: Mapping[str, object]
     words: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    conditional: tuple[str, ...] = ()
 
 
 def find(text: str) -> Command | None:
@@ -57,51 +64,63 @@ def find(text: str) -> Command | None:
         return None
     if not _LOOKS.search(text) and not text.lstrip().startswith("--"):
         return None
-    variables, commands = _script(text)
+    variables, commands, conditional = _script(text)
     best: Command | None = None
     for tokens in commands:
-        command = _command(tokens, variables)
+        command = _command(tokens, variables, tuple(conditional))
         if best is None or len(command.flags) + len(command.launch) > len(best.flags) + len(best.launch):
             best = command
     return best if best is not None and (best.flags or best.launch or best.words) else None
 
 
-def _script(text: str) -> tuple[dict[str, str], list[list[str]]]:
-    """Variables of a script, and its commands with them put in."""
-    joined = re.sub(r"\\\r?\n", " ", text)
+def _script(text: str) -> tuple[dict[str, str], list[list[str]], list[str]]:
+    """Variables of a script, its commands with them put in, and the arguments that only a condition adds."""
     variables: dict[str, str] = {}
     commands: list[list[str]] = []
-    lines = iter(joined.splitlines())
+    conditional: list[str] = []
+    inside = 0
+    lines = iter(re.sub(r"\\\r?\n", " ", text).splitlines())
     for line in lines:
+        word = line.split(None, 1)[0].rstrip(";") if line.strip() else ""
+        inside = max(0, inside + (word in ("if", "case")) - (word in ("fi", "esac")))
         assigned = _ASSIGN.match(line)
-        if assigned is not None and (assigned.group(2).startswith("(") or not _LOOKS.match(line)):
-            value = assigned.group(2)
-            if value.startswith("("):
-                while ")" not in _uncommented(value):
-                    more = next(lines, None)
-                    if more is None:
-                        break
-                    value += " " + _uncommented(more)
-                value = _uncommented(value).strip()[1:].rsplit(")", 1)[0]
-            elif value[:1] in ("'", '"') and value.count(value[0]) == 1:
-                quote = value[0]
-                for more in lines:
-                    value += " " + more
-                    if quote in more:
-                        break
-                value = value.strip().strip(quote)
+        if assigned is not None and (assigned.group(3).startswith("(") or not _LOOKS.match(line)):
+            name, adds = assigned.group(1), bool(assigned.group(2))
+            value = _filled(_assigned(assigned.group(3), lines), variables)
+            if inside and (adds or name in variables):
+                if "--" in value and value != variables.get(name):
+                    conditional.append(value)
             else:
-                value = _uncommented(value).strip().rstrip(";").strip("'\"")
-            default = _DEFAULT.match(value)
-            variables[assigned.group(1)] = _filled(default.group(2) if default else value, variables)
+                variables[name] = f"{variables.get(name, '')} {value}".strip() if adds else value
+            if sum(len(v) for v in variables.values()) > _LARGEST:
+                break
             continue
         filled = _filled(_uncommented(line), variables)
-        if not _LOOKS.match(filled) and not filled.lstrip().startswith("--"):
-            continue
-        tokens = _split(filled)
-        if tokens:
-            commands.append(tokens)
-    return variables, commands
+        if _LOOKS.match(filled) or filled.lstrip().startswith("--"):
+            tokens = _split(filled)
+            if tokens:
+                commands.append(tokens)
+    return variables, commands, conditional
+
+
+def _assigned(value: str, lines: Iterator[str]) -> str:
+    """The right side of an assignment: an array, a quoted text (both may go on over lines), or a word."""
+    if value.startswith("("):
+        value = _uncommented(value)
+        while ")" not in value:
+            more = next(lines, None)
+            if more is None:
+                break
+            value += " " + _uncommented(more)
+        return value.strip()[1:].rsplit(")", 1)[0]
+    if value[:1] in ("'", '"') and value.count(value[0]) == 1:
+        quote = value[0]
+        for more in lines:
+            value += " " + more
+            if quote in more:
+                break
+        return value.strip().strip(quote)
+    return _uncommented(value).strip().rstrip(";").strip("'\"")
 
 
 def _uncommented(line: str) -> str:
@@ -110,7 +129,9 @@ def _uncommented(line: str) -> str:
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:
     """Text with the variables that are known put in; sizes stay limited."""
-    out = _USE.sub(lambda m: variables.get(m.group(1), m.group(0)), text)
+    out = _USE.sub(
+        lambda m: variables.get(m.group(1), m.group(0) if m.group(2) is None else m.group(2)), text
+    )
     out = _PRODUCT.sub(lambda m: _product(m.group(1), variables) or m.group(0), out)
     return out if len(out) <= _LARGEST else text
 
@@ -132,18 +153,22 @@ def _split(line: str) -> list[str]:
         return line.split()
 
 
-def _command(tokens: list[str], variables: Mapping[str, str]) -> Command:
+def _command(tokens: list[str], variables: Mapping[str, str], conditional: tuple[str, ...]) -> Command:
     environment: dict[str, str] = {}
     place = 0
     while place < len(tokens) and ("=" in tokens[place].split("/")[0] and not tokens[place].startswith("-")):
         name, _, value = tokens[place].partition("=")
         environment[name] = value
         place += 1
-    while place < len(tokens) and tokens[place] in ("exec", "nohup", "sudo", "uv", "run", "$"):
+    while place < len(tokens) and (
+        tokens[place] in ("exec", "nohup", "sudo", "uv", "run", "$") or tokens[place][:1] == "$"
+    ):
         place += 1
     rest = tokens[place:]
     launcher = rest[0].rsplit("/", 1)[-1] if rest and not rest[0].startswith("-") else ""
     after = rest[1:] if launcher else rest
+    if launcher in ("python", "python3") and after[:1] == ["-m"] and after[1:2] and after[1] in _MODULES:
+        launcher, after = _MODULES[after[1]], after[2:]
     if launcher in ("srun", "mpirun", "python", "python3"):
         inner = next((n for n, t in enumerate(after) if t.rsplit("/", 1)[-1] in _LAUNCHERS[:3]), None)
         if inner is not None:
@@ -156,7 +181,7 @@ def _command(tokens: list[str], variables: Mapping[str, str]) -> Command:
         launch, own = {}, after
     words = _words(own)
     exported = {k: v for k, v in variables.items() if k.isupper() and len(v) < 200}
-    return Command(launcher, script, launch, flags_of(own), words, {**exported, **environment})
+    return Command(launcher, script, launch, flags_of(own), words, {**exported, **environment}, conditional)
 
 
 def _words(tokens: list[str]) -> tuple[str, ...]:
@@ -191,7 +216,9 @@ def flags_of(tokens: list[str]) -> dict[str, object]:
     found: dict[str, object] = {}
     name = ""
     # `"--fp8-format hybrid"` of an array is one word of the shell and two of the command.
-    for token in (part for t in tokens for part in (t.split() if t.startswith("--") and " " in t else [t])):
+    for token in (
+        part for t in tokens for part in (t.split() if t.lstrip().startswith("--") and " " in t else [t])
+    ):
         if re.match(r"--?[A-Za-z]", token):
             name, equals, value = token.lstrip("-").partition("=")
             name = name.replace("-", "_")

@@ -108,6 +108,8 @@ def parse(text: str, name: str = "") -> Source:
     command = shell.find(text)
     if command is not None:
         return Source(name, "command", command.flags, text, command=command)
+    if stripped.startswith("#!"):
+        raise InputError(f"{name or 'the text'} is a script without a command that starts a training")
     return Source(name, "yaml", _yaml(text, name), text)
 
 

@@ -117,6 +117,14 @@ def _kernels(collector: Collector, key: str, value: object) -> None:
         collector.note(f"{key}: kernels that save less than what is planned")
 
 
+def _bnb(collector: Collector, key: str, value: object) -> None:
+    others = {name: held for name, held in table(value).items() if name != "bnb_4bit_use_double_quant"}
+    if others:
+        collector.refuse(key, others, "other settings of bitsandbytes")
+    elif flag(table(value).get("bnb_4bit_use_double_quant")) is False:
+        collector.put("given.single_quant", True, key, value)
+
+
 def _max_memory(collector: Collector, key: str, value: object) -> None:
     if not off(value):
         collector.refuse(key, value, "layers on several GPUs of one process, or on the host")
@@ -142,7 +150,7 @@ _KEYS: dict[str, Handler] = {
     "load_in_4bit": to_flag("given.4bit"),
     "load_in_8bit": to_flag("given.8bit"),
     "gptq": refused("GPTQ weights whose bits and groups are in the model's config"),
-    "bnb_config_kwargs": refused("other settings of bitsandbytes"),
+    "bnb_config_kwargs": _bnb,
     "bf16": _half("bf16"),
     "fp16": _half("fp16"),
     "bfloat16": _pure("bf16"),
@@ -256,7 +264,8 @@ def _finish_method(collector: Collector) -> None:
     if four or (collector.get("given.qlora") and four is None):
         # axolotl/loaders/model.py: nf4 with double quantisation, compute in the dtype of training.
         collector.put("method.quantization.kind", "nf4", "load_in_4bit", True)
-        collector.put("method.quantization.double", True, "load_in_4bit", True)
+        double = not collector.get("given.single_quant")
+        collector.put("method.quantization.double", double, "load_in_4bit", double)
     elif eight and collector.get("given.lora"):
         collector.put("method.quantization.kind", "int8", "load_in_8bit", True)
     if "method.quantization.kind" in collector.values:

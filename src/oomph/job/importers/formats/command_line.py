@@ -76,6 +76,10 @@ def read(source: Source) -> Imported:
     _environment(collector, command)
     flags = {key: _value(value) for key, value in command.flags.items()}
     _script(collector, command, flags)
+    for arguments in command.conditional:
+        collector.note(
+            f"only under a condition of the script, and left out: {' '.join(arguments.split())[:200]}"
+        )
     return collector.done()
 
 
@@ -226,6 +230,7 @@ def _plain_flags(flags: Mapping[str, object]) -> dict[str, object]:
 
 def _huggingface(collector: Collector, command: shell.Command, flags: Mapping[str, object]) -> None:
     plain = _plain_flags(flags)
+    _file_and_overrides(collector, command)
     trl_keys = {
         "packing",
         "max_length",
@@ -279,8 +284,10 @@ def _file_and_overrides(collector: Collector, command: shell.Command) -> None:
         if word.endswith((".yaml", ".yml", ".json")) and "=" not in word:
             file = word
     if file:
-        kind = "llama-factory" if command.launcher == "llamafactory-cli" else command.launcher
-        collector.put(f"given.needs.{kind}", file[:300], "the command", file)
+        kinds = {"llamafactory-cli": "llama-factory", "axolotl": "axolotl", "litgpt": "litgpt"}
+        collector.put(
+            f"given.needs.{kinds.get(command.launcher, 'trainer')}", file[:300], "the command", file
+        )
 
 
 def _tune(collector: Collector, command: shell.Command, flags: Mapping[str, object]) -> None:

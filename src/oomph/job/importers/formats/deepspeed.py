@@ -52,10 +52,7 @@ def _optimizer(collector: Collector, key: str, value: object) -> None:
     parameters = table(settings.get("params"))
     if flag(parameters.get("torch_adam")) and found[0] == "adamw":
         found = ("adamw", "foreach", None, "none")
-    offload = collector.get("optimizer.offload")
     put_optimizer(collector, found, f"{key}.type", name)
-    if offload is not None:
-        collector.put("optimizer.offload", offload, "zero_optimization.offload_optimizer", offload)
     if found[0] == "sgd" and (parameters.get("momentum") or 0) not in (0, "auto"):
         collector.put("optimizer.momentum", 0.9, f"{key}.params.momentum", parameters.get("momentum"))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oomph.job.importers.formats.harmless import harmless
-from oomph.job.importers.imported import Collector, Handler
+from oomph.job.importers.imported import Collector, Handler, Value
 from oomph.job.importers.values import flag, noted, off, refused, table, to_choice, to_flag, words
 
 _SHARDING = {
@@ -120,7 +120,7 @@ def finish_fsdp(collector: Collector, *, version: int | None, units: str | None 
     sharding = given.get("given.fsdp.reshard") or given.get("given.fsdp.sharding")
     name = str(sharding.value) if sharding else "full_shard"
     text = sharding.quote if sharding else "fsdp"
-    collector.put("parallel.strategy", strategy(collector, int(str(number)), name, text), "fsdp", text)
+    collector.values["parallel.strategy"] = Value(strategy(collector, int(str(number)), name, text), text)
     if number == 1:
         collector.default("parallel.backward_prefetch", "none", _SOURCE)
         collector.default("parallel.use_orig_params", False, _SOURCE)

@@ -63,9 +63,11 @@ def optimizer(names: Mapping[str, tuple[str, str, str | None, str]] = OPTIMIZERS
 def put_optimizer(
     collector: Collector, found: tuple[str, str, str | None, str], key: str, value: object
 ) -> None:
-    """All four parts of an optimizer."""
-    for part, part_value in zip(("name", "impl", "state", "offload"), found, strict=True):
+    """All four parts of an optimizer. Not being offloaded is nothing that a name says: other keys may."""
+    for part, part_value in zip(("name", "impl", "state"), found, strict=False):
         collector.put(f"optimizer.{part}", part_value, key, value)
+    if found[3] != "none":
+        collector.put("optimizer.offload", found[3], key, value)
 
 
 def attention(collector: Collector, key: str, value: object) -> None:

@@ -39,6 +39,8 @@ def _attention(collector: Collector, key: str, value: object) -> None:
         "disabled": "eager",
         "sdpa": "sdpa",
         "fa2": "flash_attention_2",
+        "flash_attention_2": "flash_attention_2",
+        "eager": "eager",
         "fa3": "flash_attention_3",
     }
     name = str(value).strip().lower()

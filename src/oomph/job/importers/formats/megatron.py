@@ -108,6 +108,7 @@ _KEYS: dict[str, Handler] = {
     "use_flash_attn": to_flag("given.flash"),
     "accumulate_allreduce_grads_in_fp32": to_flag("given.fp32_grads"),
     "grad_reduce_in_bf16": to_flag("given.bf16_grads"),
+    "cross_entropy_loss_fusion": to_flag("given.fused_ce"),
     "optimizer_cpu_offload": to_flag("given.cpu_offload"),
     "num_experts": _more_than(0, "experts of Megatron"),
     "use_torch_fsdp2": refused("FSDP of PyTorch inside Megatron"),
@@ -274,6 +275,10 @@ def _finish_parallel(collector: Collector) -> None:
         collector.put(
             "loss", "loss_parallel", "tensor_model_parallel_size", "the loss is parallel over the vocabulary"
         )
+        if collector.get("given.fused_ce"):
+            collector.note("cross_entropy_loss_fusion: planned is the loss without it, which needs more")
+    elif collector.get("given.fused_ce"):
+        collector.put("loss", "triton_ce", "cross_entropy_loss_fusion", True)
     else:
         collector.default("loss", "eager_fp32", "Megatron-LM: cross entropy of fp32 logits")
 

@@ -58,6 +58,11 @@ def _positive(path: str) -> Handler:
     return handle
 
 
+def _experts(collector: Collector, key: str, value: object) -> None:
+    if (whole(value) or 0) > 1:
+        collector.refuse(key, value, "experts that are split across tensor-parallel ranks")
+
+
 def _schedule(collector: Collector, key: str, value: object) -> None:
     name = str(value).strip().lower().replace("_", "")
     if name in _SCHEDULES:
@@ -127,7 +132,7 @@ _PARALLEL: dict[str, Handler] = {
     "context_parallel_degree": _positive("parallel.context"),
     "pipeline_parallel_degree": _positive("parallel.pipeline"),
     "expert_parallel_degree": _positive("parallel.expert"),
-    "expert_tensor_parallel_degree": refused("experts that are split across tensor-parallel ranks"),
+    "expert_tensor_parallel_degree": _experts,
     "pipeline_parallel_schedule": _schedule,
     "disable_loss_parallel": to_flag("given.no_loss_parallel"),
     "fsdp_reshard_after_forward": _reshard,

@@ -128,6 +128,14 @@ def read(source: Source) -> Imported:
     return collector.done()
 
 
+def read_state(source: Source) -> Imported:
+    """trainer_state.json, which keeps the batch of a device and how often it was evaluated, and no other setting."""
+    collector = Collector("trainer_state.json", source.name)
+    to_whole("batch.micro")(collector, "train_batch_size", source.table.get("train_batch_size"))
+    collector.note("trainer_state.json has the batch only: print the TrainingArguments for the rest")
+    return collector.done()
+
+
 def read_arguments(
     collector: Collector,
     arguments: Mapping[str, object],
