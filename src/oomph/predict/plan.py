@@ -17,10 +17,8 @@ from oomph.predict.compose.run import compose, gpu_of, setup_of
 from oomph.predict.compose.step import Step
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
-from oomph.predict.host import host_of
 from oomph.predict.interval import situation, widen
-from oomph.predict.model import Outside, PhasePeak, Plan, RankPlan, Term
-from oomph.predict.outside import outside_of
+from oomph.predict.model import Host, Outside, PhasePeak, Plan, RankPlan, Term
 from oomph.predict.peak_sink import PeakSink
 
 
@@ -72,9 +70,11 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
                 raise
     first = sinks[0]
     capacity = capacity_of(job)
-    outside = outside_of(job)
-    prediction = _replayed(job, first[0], capacity) if replay else None
-    phases = _phases(job, sinks, prediction)
+    outside = _outside(job)
+    allocated = _phases(job, sinks, None)
+    margin = max(each.high_bytes - each.allocated_bytes for each in allocated.values())
+    prediction = _replayed(job, first[0], capacity, margin) if replay else None
+    phases = _phases(job, sinks, prediction) if prediction is not None else allocated
     end = first[1].current_bytes if first[2].end_bytes == 0 else first[2].end_bytes
     count = job.parallel.ranks
     rank = RankPlan(
@@ -92,7 +92,7 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
         fits,
         fails_in,
         (*assumptions, *more, *notes),
-        host=host_of(job, first[2].units.units),
+        host=_host(job, first[2]),
         parameters=setup.architecture.total,
         trainable=sum(
             each.numel for unit in first[2].units.units for each in unit.parameters if each.trainable
@@ -136,32 +136,49 @@ def _by_size(item: tuple[object, int]) -> int:
     return -item[1]
 
 
-def _replayed(job: Job, code: Code, capacity: int | None) -> Prediction:
-    from oomph.memory.allocator.settings import AllocatorSettings, parse_settings
+def _replayed(job: Job, code: Code, capacity: int | None, margin: int) -> Prediction:
+    from oomph.memory.allocator.settings import AllocatorSettings
     from oomph.predict.event_sink import EventSink
     from oomph.predict.replay import played
 
     sink = EventSink()
     compose(setup_of(job, code), sink)
-    settings = parse_settings(job.allocator) if job.allocator else AllocatorSettings()
-    return played(sink, settings, capacity, 0)
+    settings = AllocatorSettings.parse(job.allocator) if job.allocator else AllocatorSettings()
+    return played(sink, settings, capacity, margin_bytes=margin)
+
+
+def _outside(job: Job) -> Outside:
+    try:
+        from oomph.predict.outside import outside_of
+    except ImportError:
+        return Outside(0, 0)
+    return outside_of(job)
+
+
+def _host(job: Job, step: Step) -> Host | None:
+    try:
+        from oomph.predict.host import host_of
+    except ImportError:
+        return None
+    return host_of(job, step.units.units)
 
 
 def _verdict(rank: RankPlan, capacity: int | None, outside: Outside) -> tuple[bool | None, Phase | None]:
-    """Fits: the upper end does. Does not: the lower end of what is allocated does not, or every play ran out."""
+    """Fits: the upper end does, and every play with that much less memory came to its end. Does not: the lower end of
+    what is allocated does not. Everything between may fit or not."""
     if capacity is None:
         return None, None
-    room = capacity - max(0, outside.high_bytes - outside.context_high_bytes)
+    room = capacity
     most = room + outside.high_bytes - outside.low_bytes
     surely = [phase for phase, peak in rank.phases.items() if peak.low_bytes > most]
     if surely:
         return False, surely[0]
     open_ = [phase for phase, peak in rank.phases.items() if _upper(peak) > room]
-    if not open_:
-        return True, None
-    if rank.replay is not None and rank.replay.surely_fails:
-        return False, rank.replay.fails_in
-    return None, open_[0]
+    if open_:
+        return None, open_[0]
+    if rank.replay is not None and rank.replay.fails_in is not None:
+        return None, rank.replay.fails_in
+    return True, None
 
 
 def _upper(peak: PhasePeak) -> int:
