@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from tools.frameworks.recordings import Loss, Recording
+from tools.frameworks.trees import module
 
 STAND_INS: tuple[str, ...] = ()
 BARE: tuple[str, ...] = ()
@@ -98,15 +99,12 @@ def _build(family: str, targets: str | None, dimensions: Mapping[str, int]) -> A
         # the old architecture, whose keys are those of one head, has one norm; the new one has two
         settings["shared_attention_norm"] = dimensions["kv_heads"] == 1
     if targets is None:
-        from litgpt.config import Config
-        from litgpt.model import GPT
-
-        return GPT(Config(**settings))
-    from litgpt.lora import GPT as LoraGPT
-    from litgpt.lora import Config as LoraConfig
-
+        return module("litgpt.model").GPT(module("litgpt.config").Config(**settings))
+    lora = module("litgpt.lora")
     adapted = {f"lora_{part}": part in TARGETS[targets] for part in _PARTS}
-    net = LoraGPT(LoraConfig(**settings, **adapted, lora_r=dimensions["rank"], lora_alpha=16, lora_dropout=0.05))
+    net = lora.GPT(
+        lora.Config(**settings, **adapted, lora_r=dimensions["rank"], lora_alpha=16, lora_dropout=0.05)
+    )
     return _with_longest(net, dimensions["s"])
 
 
@@ -139,35 +137,31 @@ def _chunk(batch: Mapping[str, Any], chunks: int) -> int:
 
 def _finetune_lora(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:
     """finetune/lora.py: the head runs in chunks, the list of logits stays in the loop's frame."""
-    from litgpt.utils import chunked_cross_entropy
-
     del dimensions
     logits = net(batch["input_ids"], lm_head_chunk_size=_chunk(batch, _CHUNKS))
     logits = _to_fp32(logits)
     logits[-1] = logits[-1][..., :-1, :]
-    loss = chunked_cross_entropy(logits, batch["labels"][..., 1:])
+    loss = module("litgpt.utils").chunked_cross_entropy(logits, batch["labels"][..., 1:])
     return {"loss": loss, **{f"logits.{number}": each for number, each in enumerate(logits)}}
 
 
 def _finetune_full(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:
     """finetune/full.py: whole logits, the loss in pieces of the shifted ones."""
-    from litgpt.utils import chunked_cross_entropy
-
     logits = net(batch["input_ids"])
     logits = _to_fp32(logits)
     rows = dimensions["b"] * dimensions["s"]
-    loss = chunked_cross_entropy(logits[..., :-1, :], batch["labels"][..., 1:], chunk_size=rows // _PIECES)
+    loss = module("litgpt.utils").chunked_cross_entropy(
+        logits[..., :-1, :], batch["labels"][..., 1:], chunk_size=rows // _PIECES
+    )
     return {"loss": loss, "logits": logits}
 
 
 def _pretrain(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:
     """pretrain.py: whole logits, targets already shifted."""
-    from litgpt.utils import chunked_cross_entropy
-
     logits = net(batch["input_ids"])
     logits = _to_fp32(logits)
     rows = dimensions["b"] * dimensions["s"]
-    loss = chunked_cross_entropy(logits, batch["labels"], chunk_size=rows // _PIECES)
+    loss = module("litgpt.utils").chunked_cross_entropy(logits, batch["labels"], chunk_size=rows // _PIECES)
     return {"loss": loss, "logits": logits}
 
 

@@ -13,7 +13,12 @@ BARE: tuple[str, ...] = ()
 FAMILIES = ("llama", "mistral", "granite", "mixtral")
 TIES = {"lm_head.weight": "model.embed_tokens.weight"}
 _ATTENTION = ("flash_attention_2", "sdpa", "eager")
-_HEADS = {"llama": ("grouped", "equal"), "granite": ("grouped", "equal"), "mistral": ("grouped",), "mixtral": ("grouped",)}
+_HEADS = {
+    "llama": ("grouped", "equal"),
+    "granite": ("grouped", "equal"),
+    "mistral": ("grouped",),
+    "mixtral": ("grouped",),
+}
 #: Mixtral's (num_local_experts, num_experts_per_tok), of all its published checkpoints.
 _EXPERTS, _CHOSEN = 8, 2
 
@@ -87,17 +92,21 @@ def _flash(family: str) -> None:
     from oomph.tracing.libraries import flash
 
     def there(_cls: Any, config: Any, *_args: Any, **_kwargs: Any) -> Any:
-        config._attn_implementation = "flash_attention_2"
+        vars(config)["_attn_implementation_internal"] = "flash_attention_2"
         return config
 
-    PreTrainedModel._check_and_enable_flash_attn_2 = classmethod(there)
-    utilities.flash_attn_func = flash.flash_attn_func
-    utilities.flash_attn_varlen_func = flash.flash_attn_varlen_func
-    utilities._flash_supports_window_size = True
-    # a model's module imports this only where the package is found
-    module: Any = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
-    module._flash_attention_forward = utilities._flash_attention_forward
-    module._flash_supports_window_size = True
+    type.__setattr__(PreTrainedModel, "_check_and_enable_flash_attn_2", classmethod(there))
+    # a model's module imports the latter two only where the package is found
+    modeling = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+    vars(utilities).update(
+        flash_attn_func=flash.flash_attn_func,
+        flash_attn_varlen_func=flash.flash_attn_varlen_func,
+        _flash_supports_window_size=True,
+    )
+    vars(modeling).update(
+        _flash_attention_forward=vars(utilities)["_flash_attention_forward"],
+        _flash_supports_window_size=True,
+    )
 
 
 def _run(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:

@@ -27,7 +27,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "src" / "oomph" / "predict" / "pr
 def main() -> int:
     """The command; its exit code."""
     parser = argparse.ArgumentParser(description="Writes programs of a framework's own classes.")
-    parser.add_argument("framework", choices=("litgpt", "torchtitan", "torchtune", "old_transformers", "fast_kernels"))
+    parser.add_argument(
+        "framework", choices=("litgpt", "torchtitan", "torchtune", "old_transformers", "fast_kernels")
+    )
     parser.add_argument("tree", type=Path)
     parser.add_argument("name")
     parser.add_argument("families", nargs="*", help="default: all")

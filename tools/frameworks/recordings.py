@@ -16,7 +16,7 @@ from oomph.tracing.programs.store import Store
 #: Ranks that have nothing to do with the other dimensions, one for each set.
 _RANKS = (136, 152, 16, 184, 48, 232)
 
-# Programs have no complex numbers. What rotary embeddings make of pairs of fp32 is written as fp64, which takes as much.
+# Programs have no complex numbers. What rotary embeddings make of pairs of fp32 is written as fp64, of the same size.
 watch.DTYPES["complex64"] = "fp64"
 
 

@@ -6,15 +6,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tools.frameworks.recordings import Loss, Recording
+from tools.frameworks.trees import module
 
-STAND_INS = ("triton", "torchtitan.config_manager", "torchtitan.components", "torchtitan.protocols", "torchtitan.tools")
+STAND_INS = (
+    "triton",
+    "torchtitan.config_manager",
+    "torchtitan.components",
+    "torchtitan.protocols",
+    "torchtitan.tools",
+)
 #: Packages whose own code imports the whole trainer.
 BARE = ("torchtitan", "torchtitan.models", "torchtitan.models.llama", "torchtitan.models.llama3")
 FAMILIES = ("llama",)
 
 
 def recordings(family: str) -> Iterator[Recording]:
-    """Under FSDP2's mixed precision all that a block sees is bf16; without FSDP weights are fp32, with autocast in 2025."""
+    """Under FSDP2's mixed precision a block sees bf16 alone; without FSDP weights are fp32, with autocast in 2025."""
     del family
     for heads in ("grouped", "equal"):
         for precision in ("bf16", "fp32", "fp32-autocast"):
@@ -30,15 +37,14 @@ def recordings(family: str) -> Iterator[Recording]:
 
 def _build(dimensions: Mapping[str, int]) -> Any:
     try:
-        from torchtitan.models.llama.model import ModelArgs as Args
-        from torchtitan.models.llama.model import Transformer
+        llama = module("torchtitan.models.llama.model")
+        arguments = llama.ModelArgs
     except ImportError:
-        from torchtitan.models.llama3.model import Transformer
-        from torchtitan.models.llama3.model import TransformerModelArgs as Args
-
+        llama = module("torchtitan.models.llama3.model")
+        arguments = llama.TransformerModelArgs
     _composite_norms()
-    net = Transformer(
-        Args(
+    net = llama.Transformer(
+        arguments(
             dim=dimensions["hidden"],
             n_layers=dimensions["layers"],
             n_heads=dimensions["heads"],
@@ -89,7 +95,7 @@ def _composite_norms() -> None:
             result = result.mul(self.weight)
         return result.type_as(x)
 
-    torch.nn.RMSNorm.forward = forward  # type: ignore[method-assign]
+    torch.nn.RMSNorm.forward = forward
 
 
 def _run(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from tools.frameworks.recordings import Loss, Recording
+from tools.frameworks.trees import module
 
 STAND_INS = ("torchao", "torchtune.data", "torchtune.utils", "torchtune.modules.tokenizers")
 BARE = ("torchtune", "torchtune.models", "torchtune.models.llama3")
@@ -40,8 +41,7 @@ def recordings(family: str) -> Iterator[Recording]:
 
 
 def _build(targets: tuple[str, ...] | None, dropout: bool, dimensions: Mapping[str, int]) -> Any:
-    from torchtune.models.llama3._component_builders import llama3, lora_llama3
-
+    builders = module("torchtune.models.llama3._component_builders")
     settings = {
         "vocab_size": dimensions["vocab"],
         "num_layers": dimensions["layers"],
@@ -52,9 +52,13 @@ def _build(targets: tuple[str, ...] | None, dropout: bool, dimensions: Mapping[s
         "intermediate_dim": dimensions["intermediate"],
     }
     if targets is None:
-        return llama3(**settings)
-    return lora_llama3(
-        [name.replace("o_proj", "output_proj") for name in targets if name in ("q_proj", "k_proj", "v_proj", "o_proj")],
+        return builders.llama3(**settings)
+    return builders.lora_llama3(
+        [
+            name.replace("o_proj", "output_proj")
+            for name in targets
+            if name in ("q_proj", "k_proj", "v_proj", "o_proj")
+        ],
         "gate_proj" in targets,
         "lm_head" in targets,
         **settings,
@@ -72,10 +76,8 @@ def _shifted(labels: Any, ignore: int) -> Any:
 
 def _chunked(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:
     """recipes/*_finetune_*.py: eight pieces of logits, deleted before backward."""
-    from torchtune.modules.loss.ce_chunked_output_loss import CEWithChunkedOutputLoss
-
     del dimensions
-    loss_fn = CEWithChunkedOutputLoss(_CHUNKS)
+    loss_fn = module("torchtune.modules.loss.ce_chunked_output_loss").CEWithChunkedOutputLoss(_CHUNKS)
     net.set_num_output_chunks(_CHUNKS)
     logits = net(batch["input_ids"])
     loss = loss_fn(logits, _shifted(batch["labels"], loss_fn.ignore_index))

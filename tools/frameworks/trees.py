@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -80,3 +81,8 @@ def bare(tree: Path, *packages: str) -> None:
         module = ModuleType(name)
         module.__path__ = [str(tree.joinpath(*name.split(".")))]
         sys.modules[name] = module
+
+
+def module(name: str) -> Any:
+    """A module of the tree; it has no types here."""
+    return importlib.import_module(name)

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import pytest
+
+from oomph.job.model import (
+    Framework,
+    Job,
+    LossName,
+    Method,
+    MethodName,
+    Optimizer,
+    OptimizerImpl,
+    Parallel,
+    Precision,
+    Quantization,
+    Strategy,
+)
+from oomph.predict.frameworks import Code, code_for, variants
+
+
+def job(
+    name: str = "",
+    loss: LossName = "default",
+    method: MethodName = "full",
+    impl: OptimizerImpl = "foreach",
+    strategy: Strategy = "none",
+    compiled: bool = False,
+    autocast: bool = False,
+    versions: dict[str, str] | None = None,
+) -> Job:
+    return Job(
+        framework=Framework(name=name, versions=tuple(sorted((versions or {}).items()))),
+        loss=loss,
+        method=Method(name=method, quantization=Quantization(kind="nf4") if method == "qlora" else None),
+        optimizer=Optimizer(impl=impl),
+        parallel=Parallel(strategy=strategy),
+        precision=Precision(weights="bf16", compute="bf16", autocast=autocast),
+        compile=compiled,
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "program"),
+    [
+        ("4.45.2", "transformers-4.45-llama"),
+        ("4.46.0", "transformers-4.48-llama"),
+        ("4.48.1", "transformers-4.48-llama"),
+        ("4.49.0", "transformers-llama"),
+        ("5.13.1", "transformers-llama"),
+    ],
+)
+def test_the_version_of_transformers_decides_the_program(version: str, program: str) -> None:
+    codes = variants(job("transformers", versions={"transformers": version}))
+    assert [code.program("llama") for code in codes] == [program]
+
+
+def test_an_unknown_version_leaves_several_codes_and_the_newest_comes_first() -> None:
+    assert [code.program("llama") for code in variants(job("trl"))] == [
+        "transformers-llama",
+        "transformers-4.48-llama",
+    ]
+
+
+def test_a_job_without_a_framework_is_a_trainer_or_a_loop_that_keeps_its_outputs() -> None:
+    trainer, loop = variants(job())
+    assert (trainer.logits_through_backward, trainer.logits_through_step) == (False, False)
+    assert (loop.logits_through_backward, loop.logits_through_step) == (True, True)
+
+
+def test_old_families_without_a_program_of_their_own_are_played_by_todays() -> None:
+    code = code_for(job("transformers", versions={"transformers": "4.45.2"}))
+    assert code.program("gemma") == "transformers-gemma"
+
+
+@pytest.mark.parametrize(
+    ("name", "versions", "reentrant"),
+    [
+        ("transformers", {"transformers": "4.57.1"}, True),
+        ("transformers", {"transformers": "5.0.0"}, False),
+        ("trl", {"transformers": "4.57.1", "trl": "0.27.0"}, False),
+        ("trl", {"transformers": "4.48.1", "trl": "0.13.0"}, True),
+        ("axolotl", {}, True),
+        ("torchtitan", {}, False),
+        ("litgpt", {}, False),
+        ("fsdp-qlora", {}, True),
+    ],
+)
+def test_reentrant_checkpoints(name: str, versions: dict[str, str], reentrant: bool) -> None:
+    assert code_for(job(name, versions=versions)).reentrant is reentrant
+
+
+def test_accelerate_casts_outputs_under_autocast_alone() -> None:
+    assert code_for(job("transformers", autocast=True)).outputs_to_fp32
+    assert not code_for(job("transformers")).outputs_to_fp32
+
+
+@pytest.mark.parametrize(
+    ("loss", "method", "fusions"),
+    [
+        ("triton_ce", "full", {"rms_norm", "rope"}),
+        ("fused_linear_ce", "lora", {"rms_norm", "rope"}),
+        ("triton_ce", "qlora", {"rms_norm", "rope", "lora"}),
+        ("fused_linear_ce", "qlora", {"rope", "lora"}),
+        ("eager_fp32", "qlora", set()),
+    ],
+)
+def test_fms_accelerations_kernels_come_with_its_losses(
+    loss: LossName, method: MethodName, fusions: set[str]
+) -> None:
+    assert (
+        code_for(job("fms-acceleration", loss, method, versions={"transformers": "4.45.2"})).fusions
+        == fusions
+    )
+
+
+def test_litgpts_script_follows_from_method_and_optimizer() -> None:
+    assert code_for(job("litgpt", method="lora")).loss == "chunked_ce"
+    assert code_for(job("litgpt", "chunked_ce")).loss == "full_finetune_ce"
+    local, pretrain = variants(job("litgpt", "chunked_ce", impl="fused"))
+    assert (local.loss, local.logits_through_backward) == ("pretrain_ce", False)
+    assert (pretrain.loss, pretrain.logits_through_backward) == ("pretrain_ce", True)
+    compiled, _ = variants(job("litgpt", "chunked_ce", impl="fused", compiled=True))
+    assert compiled.logits_through_backward
+
+
+@pytest.mark.parametrize(
+    ("versions", "program", "kept", "stray"),
+    [
+        ({}, "litgpt-2024-09-llama", True, False),
+        ({"litgpt": "0.5.3"}, "litgpt-2024-09-llama", True, True),
+        ({"litgpt": "0.5.5"}, "litgpt-0.5-llama", False, True),
+        ({"bitsandbytes": "0.43.3"}, "litgpt-2024-09-llama", False, False),
+    ],
+)
+def test_litgpts_versions(versions: dict[str, str], program: str, kept: bool, stray: bool) -> None:
+    code = code_for(job("litgpt", method="qlora", versions=versions))
+    assert code.program("llama") == code.program("mistral") == program
+    assert (code.quantized_input_kept, code.stray_embedding) == (kept, stray)
+    assert code.quantizes_head
+    assert code.dequantizes_twice
+
+
+@pytest.mark.parametrize(
+    ("versions", "program", "loss", "impl", "units"),
+    [
+        ({"torchtitan": "git9dec370"}, "torchtitan-2024-12-llama", "eager_fp32", "foreach", "blocks"),
+        ({"torchtitan": "gite7c0cae"}, "torchtitan-2025-06-llama", "triton_ce", "fused", "blocks"),
+        ({"torchtitan-date": "2024.10"}, "torchtitan-2024-12-llama", "eager_fp32", "foreach", "blocks"),
+        (
+            {"torchtitan-date": "2025.09"},
+            "torchtitan-2025-06-llama",
+            "triton_ce",
+            "fused",
+            "blocks_and_embeddings",
+        ),
+    ],
+)
+def test_torchtitan_by_date(versions: dict[str, str], program: str, loss: str, impl: str, units: str) -> None:
+    (code,) = variants(job("torchtitan", strategy="fsdp2_full", compiled=True, versions=versions))
+    assert code.program("llama") == program
+    assert (code.loss, code.optimizer_impl, code.units) == (loss, impl, units)
+    assert code.last_block_stays is (units == "blocks")
+    assert not code.reduces_in_compute
+
+
+def test_torchtitan_has_no_program_of_other_families() -> None:
+    assert code_for(job("torchtitan")).program("gemma") is None
+
+
+def test_torchtune_wraps_embedding_and_output_of_full_finetuning() -> None:
+    assert code_for(job("torchtune", strategy="fsdp2_full")).units == "blocks_and_embeddings"
+    assert code_for(job("torchtune", method="lora", strategy="fsdp2_full")).units == "blocks"
+
+
+def test_lightning_frees_gradients_after_forward() -> None:
+    assert code_for(job("lightning")).zero_grad == "before_backward"
+
+
+def test_thunders_benchmark_leaves_the_wrapping_open() -> None:
+    assert {code.units for code in variants(job("lightning-thunder", strategy="fsdp1_full_shard"))} == {
+        "blocks",
+        "modules",
+    }
+    assert {code.units for code in variants(job("lightning-thunder", strategy="fsdp2_full"))} == {
+        "blocks",
+        "blocks_embedding_norm_head",
+    }
+    assert len(variants(job("lightning-thunder"))) == 1
+
+
+@pytest.mark.parametrize("name", ["unsloth", "megatron-lm", "nanotron"])
+def test_what_is_not_recorded_is_said(name: str) -> None:
+    assert any("transformers' classes are played" in note for note in code_for(job(name)).notes)
+
+
+def test_a_code_can_be_part_of_a_key() -> None:
+    assert len({Code(), Code(), code_for(job("litgpt"))}) == 2
