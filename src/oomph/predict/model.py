@@ -41,11 +41,13 @@ class PhasePeak:
 
 @dataclass(frozen=True)
 class Outside:
-    """Bytes that PyTorch's allocator does not see: CUDA context, NCCL, other libraries, as ranges with their source."""
+    """Bytes that PyTorch's allocator does not see: CUDA context, NCCL, other libraries, as ranges with their source.
+    `context_high_bytes`: how much of the upper end is the context, which `hardware.available_bytes` has taken off."""
 
     low_bytes: int
     high_bytes: int
     parts: tuple[tuple[str, int, int], ...] = ()
+    context_high_bytes: int = 0
 
 
 @dataclass(frozen=True)

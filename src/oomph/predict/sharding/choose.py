@@ -26,8 +26,9 @@ from oomph.predict.sink import Sink
 #: Lightning's Trainer leaves out the reduction under DDP only (ParallelStrategy.block_backward_sync).
 _NO_SYNC = frozenset(("", "transformers", "trl", "peft", "accelerate", "axolotl", "llama-factory", "litgpt"))
 _NO_SYNC_DDP = frozenset((*_NO_SYNC, "lightning"))
-#: Whose FSDP2 models are made on the meta device and come to the GPU in shards.
-_FROM_META = frozenset(("torchtitan", "torchtune", "transformers", "trl", "axolotl", "accelerate", ""))
+#: Whose FSDP2 models are made on the meta device and come to the GPU in shards. (accelerate does so only where
+#: cpu_ram_efficient_loading was asked for.)
+_FROM_META = frozenset(("torchtitan", "torchtune"))
 _FSDP1: dict[str, Literal["full_shard", "shard_grad_op", "no_shard"]] = {
     "fsdp1_full_shard": "full_shard",
     "fsdp1_hybrid_shard": "full_shard",
