@@ -11,7 +11,7 @@ from oomph.errors import UsageError
 from oomph.predict.compose.setup import Setup, recorded_loss
 from oomph.predict.engine import losses
 from oomph.predict.engine.adapters import PeftAdapters
-from oomph.predict.engine.compiled import HEAVY, partition
+from oomph.predict.engine.compiled import HEAVY, operators, partition, read_again
 from oomph.predict.engine.fused_adapters import FusedAdapters
 from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
@@ -140,6 +140,10 @@ def _compiled(setup: Setup, mode: Mode, its: Section, root: int | None = None) -
     scope = _scope(setup, mode, fused=True)
     scope.partition = chosen
     scope.wanted = frozenset(needed)
+    if mode.selective:
+        keeps = selective_policy(setup.code.selective_every)
+        kept = {write for op in operators(program, its) if keeps(op.name) for write in op.writes}
+        scope.wanted = frozenset(read_again(operators(program, its), needed, kept))
 
     def kept_for(tensor: Tensor) -> list[Storage]:
         number = scope.ids.get(id(tensor.storage))

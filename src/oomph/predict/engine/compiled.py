@@ -11,7 +11,7 @@ doubled where a tensor would not be in memory otherwise).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +135,23 @@ def partition(
         if storage in exists and storage not in outlets:
             ends.setdefault(at, []).append(storage)
     return Partition(saved, exists, last, parts, ends)
+
+
+def read_again(ops: list[Op], needed: Iterable[int], kept: set[int]) -> set[int]:
+    """Of the results that a checkpoint policy keeps, those that backward reads or makes what it reads from."""
+    producers = {each: op for op in ops for each in op.writes}
+    found: set[int] = set()
+    stack, seen = list(needed), set()
+    while stack:
+        each = stack.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each in kept:
+            found.add(each)
+        elif each in producers:
+            stack += producers[each].reads
+    return found
 
 
 def _last_uses(ops: list[Op], exists: set[int], producers: dict[int, Op]) -> dict[int, int]:
