@@ -77,6 +77,8 @@ def test_a_name_without_its_version_where_that_is_enough() -> None:
 
 def test_every_shipped_name_is_found_without_its_organisation() -> None:
     for name in models.names():
+        if name.count("/") > 1:  # a part of a pipeline
+            continue
         exact, found = shipped(name), model(name.rpartition("/")[2])
         assert exact is not None
         assert found.family == exact.family

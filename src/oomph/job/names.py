@@ -114,7 +114,7 @@ def _same_tensors(names: tuple[str, ...]) -> bool:
 
 @cache
 def _organisations() -> frozenset[str]:
-    return frozenset(one.rpartition("/")[0].lower() for one in models.names())
+    return frozenset(one.partition("/")[0].lower() for one in models.names())
 
 
 @cache
@@ -122,6 +122,8 @@ def _by_words() -> dict[tuple[str, ...], tuple[str, ...]]:
     """Shipped names by the words that tell them apart, and once more without the version at the end (v0.1)."""
     result: dict[tuple[str, ...], tuple[str, ...]] = {}
     for one in models.names():
+        if one.count("/") > 1:  # a part of a pipeline, which has no name of its own
+            continue
         key = _key(one.rpartition("/")[2])
         for each in (key, *([(*key[:-2], "any version")] if key[-2:-1] == ("v",) else [])):
             result[each] = (*result.get(each, ()), one)

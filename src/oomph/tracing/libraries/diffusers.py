@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from oomph.errors import InputError
+from oomph.job import models as shipped_models
 from oomph.tracing.libraries import during
 from oomph.tracing.libraries.hub import is_local
 
@@ -82,7 +83,10 @@ def _known() -> dict[str, dict[str, Any]]:
 
 
 def find(name: str, part: str | None) -> dict[str, Any] | None:
-    """The configuration of a pipeline's part, None where it is not shipped."""
+    """The configuration of a pipeline's part, None where it is not shipped. Denoisers are in `job.models`."""
+    shipped = shipped_models.find(f"{name}/{part}") if part else None
+    if shipped is not None and "_class_name" in shipped.config:
+        return shipped.config
     found: dict[str, Any] | None = _known().get(name.lower(), {}).get(part or "")
     return found
 

@@ -137,7 +137,7 @@ class _Shipped:
             self._recorder.assume(
                 f"the configuration of {model.name} is the one that oomph ships (public config.json)"
             )
-        elif file == "preprocessor_config.json" and model.config["model_type"] == "vit":
+        elif file == "preprocessor_config.json" and model.config.get("model_type") == "vit":
             side = model.config["image_size"]
             content = {"image_processor_type": "ViTImageProcessor", "size": {"height": side, "width": side}}
         else:
