@@ -16,7 +16,7 @@ from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES
 from oomph.remedy.pareto import dominates
 from oomph.remedy.room import upper
-from oomph.remedy.search import FitResult, fit
+from oomph.remedy.search import FitResult, fit, key_of
 from tests.remedy.jobs import EIGHT, GIB, ONE, needs, plan_of
 
 
@@ -76,13 +76,15 @@ def samples(job: Job) -> int:
 @given(START, st.integers(8, 120), ALLOW)
 def test_every_choice_fits_and_none_beats_another(job, capacity, allow):
     found = searched(job, capacity, allow)
-    keys = [(each.upper_bytes, each.cost.per_token, each.fidelity) for each in found.choices]
+    keys = [key_of(each) for each in found.choices]
+    raw = [(each.upper_bytes, each.cost.per_token, each.fidelity, each.code_needed) for each in found.choices]
+    assert not any(dominates(one, other) for one in raw for other in raw)
     for choice in found.choices:
         assert choice.upper_bytes <= capacity * GIB
         assert choice.peak_bytes == max(needs(choice.job).values())
         assert len({change.axis for change in choice.changes}) == len(choice.changes)
     assert not any(dominates(one, other) for one in keys for other in keys)
-    assert [key[1] for key in keys] == sorted(key[1] for key in keys)
+    assert [key[0] for key in keys] == sorted(key[0] for key in keys)
 
 
 @settings(max_examples=15)
@@ -156,7 +158,7 @@ def test_the_cheapest_comes_first():
     next to nothing; checkpointing frees 72 and costs a third of the forward."""
     job = replace(ONE, precision=Precision(weights="bf16", compute="bf16"))
     found = searched(job, 100, state=10, activations=80, logits=40)
-    assert found.choices[0].cost.per_token == min(each.cost.per_token for each in found.choices)
+    assert found.choices[0].cost.per_token <= 1.02 * min(each.cost.per_token for each in found.choices)
     assert found.base_cost is not None
     assert all("checkpointing" not in {change.code for change in each.changes} for each in found.choices[:1])
 

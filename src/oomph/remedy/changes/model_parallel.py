@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.job.model import Job
 from oomph.phases import Phase
-from oomph.remedy.changes.base import EVERYWHERE, Change
+from oomph.remedy.changes.base import EVERYWHERE, Change, Effort
 from oomph.remedy.changes.cards import per_node
 from oomph.remedy.changes.written import dialect, written
 
@@ -28,6 +28,8 @@ _CONTEXT = {
     "": "from torch.distributed.tensor.experimental import context_parallel\n\n"
     "with context_parallel(mesh, buffers=[ids, labels], buffer_seq_dims=[1, 1]):   # over {size} ranks",
 }
+#: Whose flag is enough; elsewhere the model and the data have to be prepared.
+_FLAGS = ("torchtitan", "axolotl", "megatron", "torchtune")
 #: With a full shard over the data ranks (FSDP), or none.
 _WITH = ("none", "ddp", "fsdp2_full", "fsdp2_no_reshard", "fsdp2_hybrid_shard")
 
@@ -56,6 +58,7 @@ class TensorParallel(Change):
     """Each layer over `size` ranks of a node, with sequence parallel norms."""
 
     size: int
+    flag: bool = True
 
     code = "tensor-parallel"
     axis = "model-parallel"
@@ -66,6 +69,11 @@ class TensorParallel(Change):
     def title(self) -> str:
         """With its value."""
         return f"tensor parallelism over {self.size} ranks, and fewer data ranks"
+
+    @property
+    def effort(self) -> Effort:
+        """A flag, or code."""
+        return "flag" if self.flag else "code"
 
     def applies(self, job: Job) -> str | None:
         """Where heads divide."""
@@ -106,6 +114,7 @@ class ContextParallel(Change):
     """Each sequence over `size` ranks."""
 
     size: int
+    flag: bool = True
 
     code = "context-parallel"
     axis = "model-parallel"
@@ -116,6 +125,11 @@ class ContextParallel(Change):
     def title(self) -> str:
         """With its value."""
         return f"context parallelism over {self.size} ranks, and fewer data ranks"
+
+    @property
+    def effort(self) -> Effort:
+        """A flag, or code."""
+        return "flag" if self.flag else "code"
 
     def applies(self, job: Job) -> str | None:
         """Where the sequence divides."""
@@ -147,7 +161,8 @@ def options(job: Job) -> tuple[Change, ...]:
     if dialect(job) not in ("torchtitan", "axolotl", "megatron", "torchtune", "transformers", "trl"):
         return ()
     sizes = [size for size in (2, 4, 8) if job.parallel.data % size == 0]
-    made: list[Change] = [TensorParallel(size) for size in sizes]
+    flag = dialect(job) in _FLAGS
+    made: list[Change] = [TensorParallel(size, flag) for size in sizes]
     if dialect(job) != "torchtune":
-        made += [ContextParallel(size) for size in sizes]
+        made += [ContextParallel(size, flag) for size in sizes]
     return tuple(made)
