@@ -120,13 +120,15 @@ class Precision(_Part, frozen=True):
 
 class Batch(_Part, frozen=True):
     """micro: samples per rank and forward. sequence: tokens per sample, padding included (None: no text).
-    image_size: pixels of a side. packed: sequences are joined without padding."""
+    image_size: pixels of a side. packed: sequences are joined without padding. variable: `sequence` is the longest that
+    occurs; batches are as long as their longest sample."""
 
     micro: int = 1
     sequence: int | None = 2048
     accumulation: int = 1
     image_size: int | None = None
     packed: bool = False
+    variable: bool = False
 
 
 class Optimizer(_Part, frozen=True):

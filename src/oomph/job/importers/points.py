@@ -106,6 +106,7 @@ def from_point(row: Mapping[str, object], configs: Path) -> Job:
             accumulation=_whole(row, "grad_accum"),
             image_size=_whole_or_none(row, "image_size"),
             packed="fms-acceleration" in source,
+            variable="seq_len is the cap" in _note(row),
         ),
         optimizer=_optimizer(row),
         checkpointing=_checkpointing(row),
@@ -192,6 +193,11 @@ def _model(row: Mapping[str, object], configs: Path) -> Model:
     if not model.family:
         raise UsageError(f"{file} has no model_type")
     return model
+
+
+def _note(row: Mapping[str, object]) -> str:
+    """What the row leaves open, in its own words."""
+    return str(row.get("uncertainty") or "")
 
 
 def _framework(text: str, source: str) -> Framework:

@@ -71,6 +71,7 @@ class Step:
         """Forward, backward and the optimizer's step, so many times; two micro-batches where gradients accumulate."""
         micro = min(2, self.setup.job.batch.accumulation)
         code = self.setup.code
+        held = 0
         for step in range(steps):
             for number in range(micro):
                 begins = number == 0 and step > 0
@@ -81,6 +82,7 @@ class Step:
                 if begins and code.zero_grad == "before_backward":
                     self.sharding.zero_grad()
                 self._let_go()
+                held = forward.kept_bytes if code.logits_through_step else 0
                 backward = Backward(self, forward)
                 backward.run()
                 self._kept = [*forward.kept, *backward.attributes]
@@ -95,6 +97,9 @@ class Step:
             if code.zero_grad == "after_step":
                 self.sharding.zero_grad()
             self.end_bytes = getattr(self.sink, "current_bytes", 0)
+            if self.setup.job.batch.variable:
+                # A typical batch is taken to be half as long as the longest: the middle of what is possible.
+                self.end_bytes -= held // 2
 
     def _let_go(self) -> None:
         """The caller's names are bound to something else, or gone."""
@@ -158,6 +163,7 @@ class Forward:
         self.left: list[int] = []
         self.inputs = -1
         self.kept: list[int] = []
+        self.kept_bytes = 0
         self.front_handles: Sequence[int] = ()
         self.head_handles: Sequence[int] = ()
 
@@ -266,6 +272,7 @@ class Forward:
         self.head = pieces.head(self.setup, Mode(accumulates=accumulates))
         self.head_handles = sink.play(self.head.forward, [hidden])
         self._casts(self.head, self.head_handles)
+        self.kept_bytes = sum(self.head.forward.sizes[each] for each in self.head.kept)
         self.kept = [self.head_handles[each] for each in self.head.kept if self.head_handles[each] >= 0]
         if step.units.head:
             step.sharding.forward_after(step.units.head)
