@@ -14,9 +14,9 @@ from typing import Any
 from oomph.errors import UsageError
 from oomph.job.families.architecture import Architecture, Kind, Parameter
 from oomph.job.families.build import Reader
-from oomph.job.model import Model
+from oomph.job.model import Framework, Model
 
-__all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dimensions"]
+__all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dimensions", "major_of"]
 
 #: The file of each family (config.json's model_type, diffusers' `_class_name`); imported when one is asked for.
 FAMILIES = {
@@ -81,6 +81,16 @@ def dimensions(model: Model) -> dict[str, int]:
     together in no model.
     """
     return dict(_read(model)[1])
+
+
+def major_of(framework: Framework) -> int:
+    """The major version of transformers whose classes a framework of these versions trains: that of transformers where
+    it is given, 4 for frameworks whose own classes keep experts in modules, else the current one."""
+    version = framework.version("transformers")
+    if version is not None:
+        return version[0]
+    # litgpt/model.py: LLaMAMoE has a ModuleList of feed-forwards
+    return 4 if framework.name.lower() in ("litgpt", "thunder", "lightning-thunder") else 5
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,17 @@ from oomph.job.model import Model
 
 #: No model has a dimension beyond this; a larger number is a slip, and products of such would say nothing.
 _LARGEST = 1 << 31
+#: Keys that count parts (layers, heads, experts), and more than any model has of them.
+_COUNTS = frozenset(
+    "num_hidden_layers n_layer n_layers num_layers num_decoder_layers num_single_layers depth layers_per_block "
+    "transformer_layers_per_block num_attention_heads num_key_value_heads num_kv_heads n_head n_heads num_heads "
+    "num_local_experts num_experts n_routed_experts n_shared_experts".split()
+)
+_MANY = 1 << 14
+
+
+def _beyond(keys: tuple[str, ...]) -> int:
+    return _MANY if not _COUNTS.isdisjoint(keys) else _LARGEST
 
 
 @dataclass(frozen=True)
@@ -43,10 +54,11 @@ class Reader:
             raise UsageError(f"The configuration of {self.who} has no {self.prefix}{keys[0]}.")
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _LARGEST:
+        beyond = _beyond(keys)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < beyond:
             raise UsageError(
                 f"{self.prefix}{keys[0]} of {self.who} is {value!r}; it must be a whole number from {least} "
-                f"to {_LARGEST - 1}."
+                f"to {beyond - 1}."
             )
         return value
 
