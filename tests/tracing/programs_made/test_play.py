@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from oomph.predict.programs import load
-from oomph.tracing.programs.families import FAMILIES, forward, model
+from oomph.tracing.programs.families import FAMILIES, model
+from oomph.tracing.programs.tasks import TASKS
 from tests.tracing.programs_made.play import Played, measured
 
 # None of the numbers that programs are recorded at; four layers, where programs are recorded with three.
@@ -37,6 +38,6 @@ def test_a_program_played_takes_what_the_forward_pass_takes(family, precision, a
         dimensions |= {"kv_heads": 12, "groups": 1}
     played = Played(variant(family, precision, attention, heads), dimensions)
     spec = FAMILIES[family]
-    most, end = measured(lambda each: model(spec, each, attention), forward, dimensions, precision)
+    most, end = measured(lambda each: model(spec, each, attention), TASKS["causal_lm"].run, dimensions, precision)
     assert played.end == end
     assert played.peak == most

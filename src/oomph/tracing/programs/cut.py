@@ -75,30 +75,34 @@ def _second(kinds: Sequence[str], kind: str) -> int:
 
 
 def _spans(run: Run) -> list[_Span]:
-    """The items between marks. What dies after a layer returned and before anything else runs belongs to the layer."""
+    """The items between marks. What layers made and dies after the last one returned, before anything else runs, is
+    part of that layer: so it is with the others."""
     spans = [_Span("before", [], None, None)]
+    homes: dict[int, str] = {}
+    last = _last(run)
     over = False
     for item in run.items:
+        span = spans[-1]
         if isinstance(item, Mark):
+            over = item.name == f"end {last}"
             if item.name.startswith("end "):
-                spans[-1].outlet, over = item.tensor, True
-                continue
-            over = False
-            if spans[-1].name == "before":
-                spans[-1].outlet = item.tensor
-            if item.name == "head":
-                if _is_layer(spans[-1].name):
-                    spans.append(_Span("after", [], spans[-1].outlet, None))
-                spans[-1].outlet = item.tensor
+                span.outlet = item.tensor
+            elif item.name == "head":
+                span.outlet = item.tensor
                 spans.append(_Span("loss", [], item.tensor, None))
             else:
+                if span.name == "before":
+                    span.outlet = item.tensor
                 spans.append(_Span(item.name, [], item.tensor, None))
+            if over:
+                spans.append(_Span("after", [], item.tensor, None))
             continue
-        if over and isinstance(item, Op):
+        if isinstance(item, Op):
             over = False
-            if _is_last(run, spans[-1].name):
-                spans.append(_Span("after", [], spans[-1].outlet, None))
-        spans[-1].items.append(item)
+            for number in _numbers(item):
+                homes.setdefault(run.tensors[number].storage, span.name)
+        of_layer = over and isinstance(item, Drop) and _is_layer(homes.get(item.storage, ""))
+        (spans[-2] if of_layer else span).items.append(item)
     names = [span.name for span in spans]
     if "loss" not in names or "after" not in names or len(set(names)) != len(names):
         raise ProgramError(
@@ -107,9 +111,10 @@ def _spans(run: Run) -> list[_Span]:
     return spans
 
 
-def _is_last(run: Run, name: str) -> bool:
-    numbers = [item.name for item in run.items if isinstance(item, Mark) and _is_layer(item.name)]
-    return numbers[-1] == name
+def _last(run: Run) -> str:
+    """The number of the layer that ran last."""
+    numbers = [item.name.split()[1] for item in run.items if isinstance(item, Mark) and _is_layer(item.name)]
+    return numbers[-1] if numbers else ""
 
 
 class _Cutter:

@@ -24,16 +24,21 @@ _EXPERTS = (
     (6, 4, 296, 616),
     (10, 2, 232, 664),
 )
+#: Classes of a classifier, and the width of an image's square patches and their number along a side.
+_OTHERS = ((11, 8, 10), (13, 24, 6), (17, 40, 9), (19, 56, 5), (21, 16, 7), (23, 32, 8))
 EXPERT_NAMES = ("experts", "top_k", "expert_intermediate", "shared_intermediate")
 _KEYS = ("b", "s", "unit", "intermediate", "kv_heads", "groups", "head_dim", "vocab", "positions", "rotary")
 
 
-def sets(heads: str, *, one: bool = False, hidden: bool = True) -> list[dict[str, int]]:
+def sets(heads: str, *, one: bool = False, hidden: bool = True, images: bool = False) -> list[dict[str, int]]:
     """Six sets. heads: grouped, equal or single (kv_heads is 1). `one`: a batch of one. `hidden`: the model's width is
-    a dimension of its own; else it is heads * head_dim."""
+    a dimension of its own; else it is heads * head_dim. `images`: sequences are an image's patches and one more."""
     result = []
-    for row, experts in zip(_ROWS, _EXPERTS, strict=True):
+    for row, experts, others in zip(_ROWS, _EXPERTS, _OTHERS, strict=True):
         each = dict(zip((*_KEYS, *EXPERT_NAMES), (*row, *experts), strict=True))
+        each["classes"], each["patch"], side = others
+        if images:
+            each["image"], each["s"] = side * each["patch"], side * side + 1
         if heads == "equal":
             each["kv_heads"], each["groups"] = each["kv_heads"] * each["groups"], 1
         elif heads == "single":

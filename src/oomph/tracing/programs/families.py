@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.tracing.programs.dimensions import EXPERT_NAMES
+from oomph.tracing.programs.tasks import TASKS
 
 Dimensions = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Family:
-    """One family. `name` is config.json's model_type; `config` gives the config's fields for dimensions. `hidden`: the
+    """One family. `name` is config.json's model_type; `config` gives the config's fields for dimensions. `tasks`: what
+    it is trained for, with the name of the output layer then. `images`: sequences are patches of images. `hidden`: the
     width is a dimension of its own, not heads * head_dim. `heads` are the relations of kv_heads to heads that it has.
     `dropout`: fields of the config that switch dropout off, where its defaults have some. `names`: further dimensions
     that sizes are made of. `window`: fields of the config with which a sequence is longer than the attention's window,
@@ -23,7 +25,8 @@ class Family:
     name: str
     config: Callable[[Dimensions], dict[str, Any]]
     layers: str = "model.layers"
-    head: str = "lm_head"
+    tasks: Mapping[str, str] = field(default_factory=lambda: {"causal_lm": "lm_head"})
+    images: bool = False
     hidden: bool = True
     heads: tuple[str, ...] = ("grouped", "equal")
     attention: tuple[str, ...] = ("sdpa", "eager", "flash_attention_2")
@@ -143,6 +146,40 @@ def _experts(
     return config
 
 
+def _encoder(dimensions: Dimensions) -> dict[str, Any]:
+    return {
+        "vocab_size": dimensions["vocab"],
+        "hidden_size": dimensions["hidden"],
+        "intermediate_size": dimensions["intermediate"],
+        "num_hidden_layers": dimensions["layers"],
+        "num_attention_heads": dimensions["heads"],
+        "max_position_embeddings": dimensions["positions"],
+        "pad_token_id": 1,
+    }
+
+
+def _modernbert(dimensions: Dimensions) -> dict[str, Any]:
+    """The window is wider than any sequence."""
+    return _encoder(dimensions) | {
+        "max_position_embeddings": 1 << 20,
+        "local_attention": 1 << 19,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "cls_token_id": 0,
+        "sep_token_id": 0,
+    }
+
+
+def _vit(dimensions: Dimensions) -> dict[str, Any]:
+    fields = _encoder(dimensions) | {"image_size": dimensions["image"], "patch_size": dimensions["patch"]}
+    return {
+        name: value
+        for name, value in fields.items()
+        if name not in ("vocab_size", "max_position_embeddings", "pad_token_id")
+    }
+
+
+_BERT_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 _NO_PADDING = {"original_max_position_embeddings": 1 << 20, "pad_token_id": 0}
 _WIDE_WINDOW = {"sliding_window": 1 << 19}
 _NARROW_WINDOW = {"sliding_window": 16}
@@ -250,6 +287,57 @@ _LIST = (
         names=EXPERT_NAMES[:3],
     ),
     Family("olmoe", _experts("num_experts"), hidden=False, names=EXPERT_NAMES[:2]),
+    Family(
+        "bert",
+        _encoder,
+        layers="bert.encoder.layer",
+        tasks={"sequence_classification": "classifier", "masked_lm": "cls"},
+        hidden=False,
+        heads=("equal",),
+        attention=("sdpa", "eager"),
+        dropout=_BERT_DROPOUT,
+        names=("classes",),
+        ties={"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight"},
+    ),
+    Family(
+        "roberta",
+        _encoder,
+        layers="roberta.encoder.layer",
+        tasks={"sequence_classification": "classifier", "masked_lm": "lm_head"},
+        hidden=False,
+        heads=("equal",),
+        attention=("sdpa", "eager"),
+        dropout=_BERT_DROPOUT,
+        names=("classes",),
+        ties={"lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight"},
+    ),
+    Family(
+        "modernbert",
+        _modernbert,
+        tasks={"sequence_classification": "classifier", "masked_lm": "decoder"},
+        hidden=False,
+        heads=("equal",),
+        names=("classes",),
+        window={
+            "local_attention": 16,
+            "num_hidden_layers": 6,
+            "layer_types": [_FULL[0], *_SLIDING, *_FULL[:2]],
+        },
+        kinds=("full", *("block",) * 3, "full", "full"),
+        ties={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
+    ),
+    Family(
+        "vit",
+        _vit,
+        layers="vit.layers",
+        tasks={"image_classification": "classifier"},
+        images=True,
+        hidden=False,
+        heads=("equal",),
+        attention=("sdpa", "eager"),
+        names=("classes", "image", "patch"),
+        ties={},
+    ),
 )
 FAMILIES: Mapping[str, Family] = {family.name: family for family in _LIST}
 
@@ -260,19 +348,16 @@ def model(
     attention: str,
     dropout: bool = False,
     more: Mapping[str, Any] | None = None,
+    task: str = "causal_lm",
 ) -> Any:
     """A model of the family on the CPU, untrained, with an output layer of its own. `more`: further fields of the
     config."""
     import transformers
 
     fields = {**family.config(dimensions), **({} if dropout else family.dropout), **(more or {})}
+    if task.endswith("classification"):
+        fields["num_labels"] = dimensions["classes"]
     config = transformers.AutoConfig.for_model(family.name, **fields)
     config.tie_word_embeddings = False
-    return transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
-
-
-def forward(net: Any, batch: Mapping[str, Any], dimensions: Dimensions) -> dict[str, Any]:
-    """As a Trainer's step: the returned object is held."""
-    del dimensions
-    outputs = net(**batch, use_cache=False)
-    return {"loss": outputs.loss, "logits": outputs.logits}
+    auto = getattr(transformers, TASKS[task].auto)
+    return auto.from_config(config, attn_implementation=attention)

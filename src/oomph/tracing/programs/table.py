@@ -34,7 +34,7 @@ def table(family: Family, versions: Mapping[str, str]) -> dict[str, Any]:
     changes the parameters, for as many relations of kv_heads to heads as it holds for."""
     tables: list[dict[str, Any]] = []
     for heads in family.heads:
-        runs = sets(heads, hidden=family.hidden)
+        runs = sets(heads, hidden=family.hidden, images=family.images)
         default = [_shapes(family, run, {}) for run in runs]
         _add(tables, family, heads, {}, runs, default)
         for field, value in _switches(family, runs[0]):

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from oomph.tracing.programs.dimensions import sets
-from oomph.tracing.programs.families import Family, forward, model
+from oomph.tracing.programs.families import Family, model
 from oomph.tracing.programs.record import NAMES, Made, record
 from oomph.tracing.programs.same import same_for_one
 from oomph.tracing.programs.store import Store
+from oomph.tracing.programs.tasks import TASKS
 
 PRECISIONS = ("bf16", "fp32", "fp32-autocast", "bf16-autocast")
 
@@ -25,32 +26,36 @@ class Way:
     one: bool = False
     dropout: bool = False
     window: bool = False
+    task: str = "causal_lm"
 
 
 def ways(family: Family) -> Iterator[Way]:
     """Those with a batch of any size, most usual first."""
-    for heads in family.heads:
-        for dropout in (False, True) if family.dropout else (False,):
-            for attention in family.attention:
-                for precision in PRECISIONS:
-                    if (attention, precision) != ("flash_attention_2", "fp32"):
-                        yield Way(precision, attention, heads, dropout=dropout)
-        # Other implementations of attention do the same whatever the window.
-        for precision in PRECISIONS if family.window else ():
-            yield Way(precision, "sdpa", heads, window=True)
+    for task in family.tasks:
+        for heads in family.heads:
+            for dropout in (False, True) if family.dropout else (False,):
+                for attention in family.attention:
+                    for precision in PRECISIONS:
+                        if (attention, precision) != ("flash_attention_2", "fp32"):
+                            yield Way(precision, attention, heads, dropout=dropout, task=task)
+            # Other implementations of attention do the same whatever the window.
+            for precision in PRECISIONS if family.window else ():
+                yield Way(precision, "sdpa", heads, window=True, task=task)
 
 
 def made(family: Family, way: Way) -> Made:
     """Records one way."""
     more = family.window if way.window else {}
+    task = TASKS[way.task]
     return record(
-        lambda dimensions: model(family, dimensions, way.attention, way.dropout, more),
-        forward,
+        lambda dimensions: model(family, dimensions, way.attention, way.dropout, more, way.task),
+        task.run,
         layers=family.layers,
-        head=family.head,
-        dimension_sets=sets(way.heads, one=way.one, hidden=family.hidden),
+        head=family.tasks[way.task],
+        dimension_sets=sets(way.heads, one=way.one, hidden=family.hidden, images=family.images),
         names=(*NAMES, *family.names),
         precision=way.precision,
+        batch=task.batch,
         kinds=family.kinds if way.window else (),
     )
 
@@ -71,5 +76,6 @@ def fill(store: Store, family: Family, wanted: Callable[[Way], bool], tell: Call
 
 
 def _choice(way: Way) -> dict[str, Any]:
-    """A variant's keys; `window` only where it is true."""
-    return {name: value for name, value in asdict(way).items() if name != "window" or value}
+    """A variant's keys; `window` only where it is true, `task` only where it is not a causal language model."""
+    usual = {"window": False, "task": "causal_lm"}
+    return {name: value for name, value in asdict(way).items() if name not in usual or usual[name] != value}
