@@ -171,7 +171,7 @@ class Forward:
         """Embedding, layers, output layer, loss."""
         step, sink = self.step, self.sink
         sink.phase(Phase.FORWARD, "embedding")
-        accumulates = step.sharding.holds_gradients() or step.stepper.in_backward
+        accumulates = step.sharding.holds_gradients()
         self.trains_front = any(each.trainable for each in self._front_parameters())
         self.front = pieces.front(self.setup, Mode(accumulates=accumulates))
         self.inputs = sink.alloc(self.front.inputs, Category.ACTIVATIONS, "batch")
@@ -346,7 +346,7 @@ class Backward:
         sink.phase(Phase.BACKWARD, f"block {number}")
         step.sharding.backward_before(unit)
         piece, handles = layer.piece, layer.handles
-        accumulates = step.sharding.holds_gradients() or step.stepper.in_backward
+        accumulates = step.sharding.holds_gradients()
         if piece is None:
             piece = pieces.block(step.setup, forward.mode(number, accumulates))
             handles = sink.play(piece.forward, [layer.inlet, *layer.handles])
