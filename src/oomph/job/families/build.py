@@ -14,9 +14,27 @@ from oomph.job.model import Model
 _LARGEST = 1 << 31
 #: Keys that count parts (layers, heads, experts), and more than any model has of them.
 _COUNTS = frozenset(
-    "num_hidden_layers n_layer n_layers num_layers num_decoder_layers num_single_layers depth layers_per_block "
-    "transformer_layers_per_block num_attention_heads num_key_value_heads num_kv_heads n_head n_heads num_heads "
-    "num_local_experts num_experts n_routed_experts n_shared_experts".split()
+    [
+        "num_hidden_layers",
+        "n_layer",
+        "n_layers",
+        "num_layers",
+        "num_decoder_layers",
+        "num_single_layers",
+        "depth",
+        "layers_per_block",
+        "transformer_layers_per_block",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "num_kv_heads",
+        "n_head",
+        "n_heads",
+        "num_heads",
+        "num_local_experts",
+        "num_experts",
+        "n_routed_experts",
+        "n_shared_experts",
+    ]
 )
 _MANY = 1 << 14
 
