@@ -8,46 +8,62 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oomph.errors import UsageError
-from oomph.hardware.outside import available_bytes
+from oomph.hardware.outside import available_bytes, context_bytes
+from oomph.hardware.tables import context
 from oomph.job.model import Job
 from oomph.job.resolve import resolve
+from oomph.memory.categories import Category
 from oomph.memory.prediction import Prediction
 from oomph.phases import Phase
+from oomph.predict.compose import supported
 from oomph.predict.compose.run import compose, gpu_of, setup_of
 from oomph.predict.compose.step import Step
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
 from oomph.predict.interval import situation, widen
 from oomph.predict.model import Host, Outside, PhasePeak, Plan, RankPlan, Term
-from oomph.predict.peak_sink import PeakSink
+from oomph.predict.peak_sink import PeakSink, SinkPeak
+from oomph.predict.words import name_of
 
 
 def peak_bytes(job: Job) -> int:
     """The highest allocated bytes of any phase under the likeliest code; the job is taken as it is (resolved, checked).
     Raises UsageError as `compose` does."""
+    supported.check(job)
     sink = PeakSink(compose=False)
     compose(setup_of(job, variants(job)[0]), sink)
     return max(each.bytes for each in sink.peaks().values())
 
 
 def capacity_of(job: Job) -> int | None:
-    """What PyTorch can have on one card, at the least: as the job says, what is free, or the card less its context."""
+    """What PyTorch can have on one card, at the least: as the job says, or the card, or what is free of it, less the
+    context (which a job that has not started does not have yet)."""
     hardware = job.hardware
     if hardware.capacity_bytes is not None:
         return hardware.capacity_bytes
     gpu = gpu_of(job)
+    free = hardware.free_bytes
+    if free is not None:
+        free = max(0, free - (context() if gpu is None else context_bytes(gpu)).high_bytes)
     if gpu is None:
-        return hardware.free_bytes
+        return free
     low = available_bytes(gpu).low_bytes
-    if hardware.free_bytes is None:
-        return low
-    return min(low, hardware.free_bytes)
+    return low if free is None else min(low, free)
+
+
+def room_of(job: Job, outside: Outside) -> int | None:
+    """What the allocator can have of `capacity_of`: NCCL and libraries take their most, except of a capacity that was
+    given for PyTorch alone."""
+    capacity = capacity_of(job)
+    if capacity is None or job.hardware.capacity_bytes is not None:
+        return capacity
+    return max(0, capacity - max(0, outside.high_bytes - outside.context_high_bytes))
 
 
 def plan(job: Job, replay: bool = True) -> Plan:
     """The plan. `replay`: the timeline is played through the simulated allocator, for reserved bytes and the verdict
-    with cached memory; without it allocated bytes decide. What is not modelled is named in `unsupported`, and then there
-    are no numbers. Raises UsageError for a job that contradicts itself (`job.check`)."""
+    with cached memory; without it allocated bytes decide. What is not modelled is named in `unsupported`, and then
+    there are no numbers. Raises UsageError for a job that contradicts itself (`job.check`)."""
     job, assumptions = resolve(job)
     try:
         return _planned(job, assumptions, replay)
@@ -59,6 +75,7 @@ def plan(job: Job, replay: bool = True) -> Plan:
 
 
 def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
+    supported.check(job)
     codes = variants(job)
     sinks: list[tuple[Code, PeakSink, Step]] = []
     for code in codes:
@@ -73,14 +90,15 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
     outside = _outside(job)
     allocated = _phases(job, sinks, None)
     margin = max(each.high_bytes - each.allocated_bytes for each in allocated.values())
-    prediction = _replayed(job, first[0], capacity, margin) if replay else None
+    room = room_of(job, outside)
+    prediction = _replayed(job, first[0], room, margin) if replay else None
     phases = _phases(job, sinks, prediction) if prediction is not None else allocated
     end = first[1].current_bytes if first[2].end_bytes == 0 else first[2].end_bytes
     count = job.parallel.ranks
     rank = RankPlan(
         "the only rank" if count == 1 else f"all {count} ranks", 0, phases, end, outside, prediction
     )
-    fits, fails_in = _verdict(rank, capacity, outside)
+    fits, fails_in = _verdict(rank, room, outside)
     code = first[0]
     notes = tuple(dict.fromkeys((*code.notes, *first[2].stepper.assumptions)))
     more = [] if job.framework.name else [f"The training code is taken to be that of {code.label}."]
@@ -91,7 +109,7 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
         capacity,
         fits,
         fails_in,
-        (*assumptions, *more, *notes),
+        (*assumptions, *supported.assumptions(job), *more, *notes),
         host=_host(job, first[2]),
         parameters=setup.architecture.total,
         trainable=sum(
@@ -109,12 +127,7 @@ def _phases(
     for phase, peak in known[0].items():
         others = [each[phase].bytes for each in known[1:] if phase in each]
         low, high = widen(peak.bytes, "allocated", where, others)
-        terms = tuple(
-            Term(name, category, size)
-            for (category, name), size in sorted(peak.parts.items(), key=_by_size)
-            if size
-        )
-        found[phase] = PhasePeak(phase, peak.bytes, low, high, peak.where, terms)
+        found[phase] = PhasePeak(phase, peak.bytes, low, high, peak.where, _terms(peak))
     if prediction is None:
         return found
     for phase, its in prediction.phases.items():
@@ -132,8 +145,14 @@ def _phases(
     return found
 
 
-def _by_size(item: tuple[object, int]) -> int:
-    return -item[1]
+def _terms(peak: SinkPeak) -> tuple[Term, ...]:
+    """What is alive at a peak, the largest first."""
+    sizes: dict[tuple[Category, str], int] = {}
+    for (category, name), size in peak.parts.items():
+        key = (category, name_of(category, name))
+        sizes[key] = sizes.get(key, 0) + size
+    ordered = sorted(sizes.items(), key=lambda item: -item[1])
+    return tuple(Term(name, category, size) for (category, name), size in ordered if size)
 
 
 def _replayed(job: Job, code: Code, capacity: int | None, margin: int) -> Prediction:
@@ -163,12 +182,11 @@ def _host(job: Job, step: Step) -> Host | None:
     return host_of(job, step.units.units)
 
 
-def _verdict(rank: RankPlan, capacity: int | None, outside: Outside) -> tuple[bool | None, Phase | None]:
+def _verdict(rank: RankPlan, room: int | None, outside: Outside) -> tuple[bool | None, Phase | None]:
     """Fits: the upper end does, and every play with that much less memory came to its end. Does not: the lower end of
     what is allocated does not. Everything between may fit or not."""
-    if capacity is None:
+    if room is None:
         return None, None
-    room = capacity
     most = room + outside.high_bytes - outside.low_bytes
     surely = [phase for phase, peak in rank.phases.items() if peak.low_bytes > most]
     if surely:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from oomph.hardware.gpus import Gpu
 from oomph.hardware.names import gpu as gpu_named
 from oomph.job.model import Job
+from oomph.predict.compose.evaluate import after_training
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
 from oomph.predict.compose.units import units_of
@@ -36,4 +37,5 @@ def compose(setup: Setup, sink: Sink, steps: int = 2) -> Step:
     step = Step(setup, sink, sharding, stepper_for(setup.job), units)
     step.load()
     step.train(steps)
+    after_training(step)
     return step

@@ -278,8 +278,9 @@ def recorded_loss(variant: Variant) -> str:
 def quantized_bytes(numel: int, kind: str, double: bool, block: int) -> int:
     """Bytes of a quantised weight with what is needed to read it.
 
-    nf4, fp4: half a byte and one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them and an fp32 offset (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: a byte, and an fp32
-    per row is left out here (a thousandth). gptq4: int4 in groups of 128 with fp16 scales, 4-bit zeros and a group index
+    nf4, fp4: half a byte and one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them
+    and an fp32 offset (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: a byte, and an fp32
+    per row is left out (a thousandth). gptq4: int4 in groups of 128 with fp16 scales, 4-bit zeros and a group index
     (0.5195 bytes per weight for square matrices: AutoGPTQ's qlinear).
     """
     if kind == "int8":

@@ -1,0 +1,76 @@
+"""What a plan does not model, refused by name: nothing is approximated in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.errors import UsageError
+from oomph.job.model import Job
+
+#: Families whose layers tensor parallelism divides by heads and by the width of the feed-forward network alone.
+_DIVIDED = frozenset(
+    (
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "granite",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "olmo",
+        "olmo2",
+        "phi3",
+    )
+)
+
+
+def check(job: Job) -> None:
+    """Raises UsageError, beginning with "unsupported:", that names everything in the job that is not modelled."""
+    found = list(_missing(job))
+    if found:
+        raise UsageError(
+            f"unsupported: {'; '.join(found)}. `oomph trace` runs the training script itself and needs no model of it."
+        )
+
+
+def _missing(job: Job) -> Iterator[str]:
+    lora, quantization, parallel = job.method.lora, job.method.quantization, job.parallel
+    if lora is not None and lora.dora:
+        yield "DoRA (its norms of merged weights)"
+    if quantization is not None and quantization.kind == "int8":
+        yield "LLM.int8() (its outlier columns depend on the data)"
+    if job.activation_offload:
+        yield "offloading activations to the host"
+    if parallel.pipeline > 1:
+        yield "pipeline parallelism"
+    if parallel.expert > 1:
+        yield "expert parallelism"
+    if parallel.sequence_parallel and parallel.tensor > 1:
+        yield "sequence parallelism beside tensor parallelism"
+    if parallel.tensor > 1 and job.model.family not in _DIVIDED:
+        yield f"tensor parallelism of the family {job.model.family}"
+    if job.batch.image_size is not None:
+        yield "images"
+    if job.batch.sequence is None:
+        yield "a batch without a sequence length"
+
+
+def assumptions(job: Job) -> tuple[str, ...]:
+    """What a plan takes for granted where the job asks for something that is modelled in part."""
+    found = []
+    if job.precision.compute == "fp8":
+        found.append(
+            "fp8 products are played as bf16 ones: copies in fp8, which are half as large, are left out."
+        )
+    if job.attention == "flex":
+        found.append("flex_attention is played as flash attention.")
+    if job.attention == "flash_attention_3":
+        found.append("FlashAttention 3 is played as FlashAttention 2.")
+    if job.parallel.context > 1:
+        found.append(
+            "Context parallelism divides the sequence; buffers of keys and values in flight are left out."
+        )
+    if job.compile and job.method.lora is not None:
+        found.append("torch.compile is left out for layers with PEFT's adapters.")
+    return tuple(found)
