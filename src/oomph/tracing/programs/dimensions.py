@@ -36,9 +36,9 @@ def sets(heads: str, *, one: bool = False, hidden: bool = True, images: bool = F
     result = []
     for row, experts, others in zip(_ROWS, _EXPERTS, _OTHERS, strict=True):
         each = dict(zip((*_KEYS, *EXPERT_NAMES), (*row, *experts), strict=True))
-        each["classes"], each["patch"], side = others
+        each["classes"], each["patch"], each["side"] = others
         if images:
-            each["image"], each["s"] = side * each["patch"], side * side + 1
+            each["image"], each["s"] = each["side"] * each["patch"], each["side"] ** 2 + 1
         if heads == "equal":
             each["kv_heads"], each["groups"] = each["kv_heads"] * each["groups"], 1
         elif heads == "single":

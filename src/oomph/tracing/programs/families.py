@@ -335,7 +335,7 @@ _LIST = (
         hidden=False,
         heads=("equal",),
         attention=("sdpa", "eager"),
-        names=("classes", "image", "patch"),
+        names=("classes", "image", "patch", "side"),
         ties={},
     ),
 )
