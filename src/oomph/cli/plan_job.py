@@ -108,7 +108,9 @@ def _with_hardware(job: Job, request: Request, overlay: _Overlay) -> Job:
 
 def _count(request: Request, found: Asked | None) -> int | None:
     """The number of GPUs where something says it."""
-    if request.gpus is None:
+    from oomph.cli.plan_fit import clouds_of
+
+    if request.gpus is None or clouds_of(request.gpus):
         return found.count if found else None
     text = request.gpus.strip()
     if not (text.isascii() and text.isdigit() and len(text) < 7 and int(text) > 0):

@@ -55,7 +55,7 @@ def rank(*, played: bool = True, ranks: str = "all 8 ranks", first: int = 0, rep
         peak(Phase.BACKWARD, 36, 35, 37, (37, 36, 39) if played else None, terms=TERMS, where="the loss"),
     )
     outside = Outside(
-        600 * MIB, 3 * GIB, (("CUDA context", 300 * MIB, 1 * GIB), ("NCCL", 300 * MIB, 2 * GIB))
+        600 * MIB, 3 * GIB, (("CUDA context", 300 * MIB, 1 * GIB), ("NCCL", 300 * MIB, 2 * GIB)), 1 * GIB
     )
     return RankPlan(ranks, first, {each.phase: each for each in phases}, 12 * GIB, outside, replay)
 

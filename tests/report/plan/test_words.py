@@ -161,6 +161,16 @@ def test_what_is_needed_beside_pytorch() -> None:
     assert words.outside_words(plan(), nothing) == []
 
 
+def test_a_capacity_that_was_given_is_pytorchs_alone() -> None:
+    """60 GiB are what NCCL's 2 leave of 62; where 62 were given for PyTorch, they are all there."""
+    made = plan()
+    assert words.room_of(made) == 60 * GIB
+    given = replace(JOB, hardware=replace(JOB.hardware, capacity_bytes=62 * GIB))
+    assert words.room_of(dataclasses.replace(made, job=given)) == 62 * GIB
+    assert len(words.outside_words(dataclasses.replace(made, job=given), rank())) == 1
+    assert words.room_of(plan(None, None)) is None
+
+
 def test_ram_is_compared_with_what_the_machine_has() -> None:
     told = words.host_words(plan())
     assert told[0] == (
@@ -170,6 +180,7 @@ def test_ram_is_compared_with_what_the_machine_has() -> None:
     much = words.host_words(plan(host=Host(700 * GIB, 0)))
     assert much[1] == "a2-highgpu-8g has 680.00 GiB, 20.00 GiB too little."
     assert words.host_words(plan(host=None)) == []
+    assert words.host_words(plan(host=Host(GIB, 0)))[0] == "1024.00 MiB while loading."
 
 
 def test_the_allocators_play_is_told_where_it_failed() -> None:

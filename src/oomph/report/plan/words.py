@@ -47,12 +47,13 @@ def needs(peak: PhasePeak) -> tuple[int, int]:
 
 def room_of(plan: Plan, rank: RankPlan | None = None) -> int | None:
     """What PyTorch's allocator can have on a rank: the capacity, in which the CUDA context is counted already, less the
-    most that NCCL and other libraries take. None where no capacity is known."""
-    if plan.capacity_bytes is None:
-        return None
+    most that NCCL and other libraries take (but all of a capacity that was given for PyTorch). None where no capacity
+    is known."""
     rank = rank or (plan.worst if plan.ranks else None)
-    parts = () if rank is None else rank.outside.parts
-    return max(0, plan.capacity_bytes - sum(high for name, _, high in parts if "context" not in name.lower()))
+    if plan.capacity_bytes is None or rank is None or plan.job.hardware.capacity_bytes is not None:
+        return plan.capacity_bytes
+    beside = rank.outside.high_bytes - rank.outside.context_high_bytes
+    return max(0, plan.capacity_bytes - max(0, beside))
 
 
 def exit_code(plan: Plan) -> int:
@@ -304,7 +305,7 @@ def outside_words(plan: Plan, rank: RankPlan) -> list[str]:
     listed = f": {'; '.join(parts)}" if parts else ""
     told = [f"{interval(outside.low_bytes, outside.high_bytes)} of the card on top of these numbers{listed}."]
     room = room_of(plan, rank)
-    if room is not None:
+    if room is not None and plan.job.hardware.capacity_bytes is None:
         told.append(f"The {format_bytes(room)} that PyTorch can have are what the most of that leaves.")
     return told
 
@@ -316,7 +317,9 @@ def host_words(plan: Plan) -> list[str]:
         return []
     has = plan.job.hardware.host_bytes
     whose = plan.job.hardware.machine or "The machine"
-    told = f"{format_bytes(host.load_bytes)} while loading, {format_bytes(host.train_bytes)} while training"
+    told = f"{format_bytes(host.load_bytes)} while loading"
+    if host.train_bytes:
+        told += f", {format_bytes(host.train_bytes)} while training"
     parts = "; ".join(f"{tidy(name)} {format_bytes(size)}" for name, size in host.parts if size)
     sentences = [f"{told}{f' ({parts})' if parts else ''}."]
     if has is not None:
