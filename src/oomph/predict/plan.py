@@ -20,8 +20,10 @@ from oomph.predict.compose.run import compose, gpu_of, setup_of
 from oomph.predict.compose.step import Step
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
+from oomph.predict.host import host_of
 from oomph.predict.interval import situation, widen
-from oomph.predict.model import Host, Outside, PhasePeak, Plan, RankPlan, Term
+from oomph.predict.model import Outside, PhasePeak, Plan, RankPlan, Term
+from oomph.predict.outside import outside_of
 from oomph.predict.peak_sink import PeakSink, SinkPeak
 from oomph.predict.words import name_of
 
@@ -87,7 +89,7 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
                 raise
     first = sinks[0]
     capacity = capacity_of(job)
-    outside = _outside(job)
+    outside = outside_of(job)
     allocated = _phases(job, sinks, None)
     margin = max(each.high_bytes - each.allocated_bytes for each in allocated.values())
     room = room_of(job, outside)
@@ -110,7 +112,7 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
         fits,
         fails_in,
         (*assumptions, *supported.assumptions(job), *more, *notes),
-        host=_host(job, first[2]),
+        host=host_of(job, first[2].units.units),
         parameters=setup.architecture.total,
         trainable=sum(
             each.numel for unit in first[2].units.units for each in unit.parameters if each.trainable
@@ -164,22 +166,6 @@ def _replayed(job: Job, code: Code, capacity: int | None, margin: int) -> Predic
     compose(setup_of(job, code), sink)
     settings = AllocatorSettings.parse(job.allocator) if job.allocator else AllocatorSettings()
     return played(sink, settings, capacity, margin_bytes=margin)
-
-
-def _outside(job: Job) -> Outside:
-    try:
-        from oomph.predict.outside import outside_of
-    except ImportError:
-        return Outside(0, 0)
-    return outside_of(job)
-
-
-def _host(job: Job, step: Step) -> Host | None:
-    try:
-        from oomph.predict.host import host_of
-    except ImportError:
-        return None
-    return host_of(job, step.units.units)
 
 
 def _verdict(rank: RankPlan, room: int | None, outside: Outside) -> tuple[bool | None, Phase | None]:
