@@ -71,7 +71,7 @@ def test_adapters_have_no_gradients_and_states_of_the_weights():
 
 def test_micro_batches_trade_activations_for_gradients_that_wait():
     """Of 4 samples, one at a time: the activations of 3 go, two at a time those of 2; in both the gradients of the
-    micro-batch before wait during forward (2 bytes per weight), which the whole batch did not have. Load and step stay."""
+    micro-batch before wait during forward (2 bytes per weight), which the whole batch did not have."""
     one, two = saving_of(ONE, MicroBatch(1)), saving_of(ONE, MicroBatch(2))
     assert one is not None
     assert two is not None

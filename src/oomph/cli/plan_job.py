@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: PyTorch asks the driver for no less (kSmallBuffer in c10/cuda/CUDACachingAllocator.cpp).
 _SMALLEST = 2 << 20
+#: GPUs of the machines that most such jobs run on.
+_USUAL = 8
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,12 @@ def _count(request: Request, found: Asked | None) -> int | None:
     """The number of GPUs where something says it."""
     from oomph.cli.plan_fit import clouds_of
 
-    if request.gpus is None or clouds_of(request.gpus):
+    if request.gpus is None:
         return found.count if found else None
+    if clouds_of(request.gpus):
+        # Machines are compared, each with its own number of GPUs: a job that shares its work begins with a usual one.
+        shared = request.ddp or request.fsdp or request.fsdp1 or request.zero
+        return found.count if found and found.count else _USUAL if shared else None
     text = request.gpus.strip()
     if not (text.isascii() and text.isdigit() and len(text) < 7 and int(text) > 0):
         raise UsageError(f"--gpus {text[:60]!r}: give the number of GPUs in all")

@@ -23,9 +23,10 @@ def render_largest(found: Largest, job: Job, options: PlanOptions) -> str:
 def render_machines(found: Sequence[MachineFit], options: PlanOptions) -> str:
     """The whole answer, ending in a newline."""
     head = _head(words.machines_headline(found), any(each.fits for each in found), options)
-    rows = words.machine_rows(found)
-    lines = aligned(rows, options.columns, "llrrrll") if len(rows) > 1 else []
-    return _joined([head, lines, _listed(words.machine_notes(found), options.columns)])
+    rows = words.machine_rows(found, everything=options.everything)
+    lines = aligned(rows, options.columns, "lrrrll") if len(rows) > 1 else []
+    rest = [] if options.everything else wrap(words.machine_rest(found), options.columns)
+    return _joined([head, lines, rest, _listed(words.machine_notes(found), options.columns)])
 
 
 def _head(text: str, good: bool, options: PlanOptions) -> list[str]:

@@ -58,31 +58,64 @@ def machines_headline(found: Sequence[MachineFit]) -> str:
     return f"It fits on {len(fitting):,} of {len(found):,} machine types, the fewest GPUs with {first.name} ({cards})"
 
 
-def machine_rows(found: Sequence[MachineFit]) -> Rows:
-    """Heads and one row for each machine type that was predicted."""
-    rows: Rows = [("machine", "GPUs", "needs", "of", "step", "", "cloud")]
-    for each in found:
+def machine_rows(found: Sequence[MachineFit], *, everything: bool = True) -> Rows:
+    """Heads and one row for each GPU and number of them where it fits or may; with `everything` elsewhere too."""
+    rows: Rows = [("GPUs", "needs", "of", "step", "", "machine types")]
+    for group in _alike(found):
+        each = group[0]
         if each.peak_bytes is None or each.capacity_bytes is None or each.cost is None:
+            continue
+        if each.fits is False and not everything:
             continue
         verdict = {True: "fits", None: "may not fit", False: "does not fit"}[each.fits]
         rows.append(
             (
-                each.machine.name,
-                f"{each.machine.count} x {each.machine.gpu}",
+                _cards(each),
                 format_bytes(each.peak_bytes),
                 format_bytes(each.capacity_bytes),
                 seconds(each.cost.seconds),
                 verdict if each.same_batch else f"{verdict}, another batch",
-                each.machine.provider,
+                _names(group),
             )
         )
     return rows
 
 
+def machine_rest(found: Sequence[MachineFit]) -> str:
+    """Where it does not fit, as one sentence; "" where it fits everywhere."""
+    groups = [group for group in _alike(found) if group[0].fits is False and not group[0].refused]
+    listed = [f"{_cards(group[0])} ({format_bytes(group[0].peak_bytes or 0)} needed)" for group in groups]
+    return f"It does not fit on {', '.join(listed)}." if listed else ""
+
+
+def _alike(found: Sequence[MachineFit]) -> list[list[MachineFit]]:
+    """Those that were predicted, with the same GPUs together, in their order."""
+    groups: dict[tuple[str, int], list[MachineFit]] = {}
+    for each in found:
+        if not each.refused:
+            groups.setdefault((each.machine.gpu, each.machine.count), []).append(each)
+    return list(groups.values())
+
+
+def _cards(each: MachineFit) -> str:
+    return f"{each.machine.count} x {each.machine.gpu}"
+
+
+def _names(group: Sequence[MachineFit]) -> str:
+    """Machine types by cloud: "a3-highgpu-8g, a3-megagpu-8g (Google Cloud); ..."."""
+    clouds: dict[str, list[str]] = {}
+    for each in group:
+        clouds.setdefault(each.machine.provider, []).append(each.machine.name)
+    return "; ".join(f"{', '.join(names)} ({cloud})" for cloud, names in clouds.items())
+
+
 def machine_notes(found: Sequence[MachineFit]) -> list[str]:
     """What was left out, and what the numbers are."""
     told = [
-        "One machine of each type; data ranks are its GPUs, and accumulation keeps the samples of a step where it can.",
+        (
+            "One machine of each type; data ranks are its GPUs (DDP, unless the job says how they share the work), and "
+            "accumulation keeps the samples of a step where it can."
+        ),
         "The time of a step is an estimate for comparing, not a measurement; prices are not known here.",
     ]
     refused: dict[str, list[str]] = {}
