@@ -92,6 +92,8 @@ _TRL_KEYS = frozenset(
         "model_init_kwargs",
         "precompute_ref_log_probs",
         "missing_eos_penalty",
+        "dataset_mixer",
+        "use_peft",
         "use_liger_loss",
         "packing_strategy",
     }
@@ -205,7 +207,8 @@ _CHECKS: Mapping[str, Callable[[Mapping[str, object]], bool]] = {
     ),
     "TRL": _is_trl,
     "TrainingArguments": lambda t: (
-        _has(t, "per_device_train_batch_size", "per_gpu_train_batch_size") or len(_TRAINER_KEYS & set(t)) >= 3
+        _has(t, "per_device_train_batch_size", "per_gpu_train_batch_size")
+        or len((_TRAINER_KEYS | {"model_name_or_path", "lr_scheduler_type", "dataset_name"}) & set(t)) >= 3
     ),
     "torchtitan": lambda t: len(_TITAN & set(t)) >= 3 and "training" in t,
     "Megatron-LM": lambda t: (

@@ -35,7 +35,7 @@ _MODULES = {
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
 }
-_FLAGS = re.compile(r"(?:^|\s)--[a-z][\w\-.]+")
+_FLAGS = re.compile(r"(?:^|[\s(\"'])--[a-z][\w\-.]+")
 _ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+|readonly\s+|declare\s+-a\s+)?([A-Za-z_]\w{0,80})(\+?)=(.*)$")
 _USE = re.compile(r"\$\{?([A-Za-z_]\w{0,80}|\d)(?:\[@\]|\[\*\])?(?::?[-=]([^}\n]{0,200}))?\}?")
 _PRODUCT = re.compile(r"\$\(\(\s*([\w$*{}\s]{1,100})\)\)")

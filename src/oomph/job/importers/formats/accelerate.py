@@ -8,6 +8,7 @@ from __future__ import annotations
 from oomph.job.importers.formats import deepspeed as ds
 from oomph.job.importers.formats import hf_fsdp
 from oomph.job.importers.formats.harmless import harmless
+from oomph.job.importers.formats.hf_keys import mixed_precision
 from oomph.job.importers.imported import Collector, Handler, Imported
 from oomph.job.importers.text import Source
 from oomph.job.importers.values import flag, noted, off, refused, table, to_flag, to_whole, whole
@@ -21,16 +22,6 @@ def _distributed(collector: Collector, key: str, value: object) -> None:
     name = str(value).strip().lower().removeprefix("distributedtype.")
     if name in _DISTRIBUTED:
         collector.put("given.distributed", _DISTRIBUTED[name], key, value)
-    else:
-        collector.refuse(key, value)
-
-
-def _mixed(collector: Collector, key: str, value: object) -> None:
-    name = "no" if value is False else str(value).strip().lower()
-    if name in ("bf16", "fp16", "fp8"):
-        collector.put("given.mixed", name, key, value)
-    elif name in ("no", "none", ""):
-        collector.default("given.mixed", "no", "accelerate: mixed_precision = no")
     else:
         collector.refuse(key, value)
 
@@ -116,7 +107,7 @@ def _dynamo(collector: Collector, key: str, value: object) -> None:
 
 _KEYS: dict[str, Handler] = {
     "distributed_type": _distributed,
-    "mixed_precision": _mixed,
+    "mixed_precision": mixed_precision,
     "num_processes": to_whole("hardware.gpus"),
     "num_machines": to_whole("given.nodes"),
     "gradient_accumulation_steps": to_whole("batch.accumulation"),

@@ -11,6 +11,7 @@ from oomph.errors import InputError
 from oomph.job.importers import shell
 from oomph.job.importers.formats import (
     accelerate,
+    diffusers,
     litgpt,
     llama_factory,
     megatron,
@@ -102,7 +103,7 @@ def _accelerate(collector: Collector, launch: Mapping[str, object]) -> None:
         "parallelism_config": {},
     }
     for key, value in launch.items():
-        if key in ("m", "module"):
+        if key in harmless("launchers"):
             continue
         if key.startswith("fsdp_"):
             parts["fsdp_config"][key] = value
@@ -202,6 +203,8 @@ def _script(collector: Collector, command: shell.Command, flags: Mapping[str, ob
         megatron.read_arguments(collector, flags)
     elif {"finetuning_type", "cutoff_len"} & set(flags):
         llama_factory.read_table(collector, flags)
+    elif "pretrained_model_name_or_path" in flags:
+        diffusers.read_flags(collector, flags)
     else:
         _huggingface(collector, command, flags)
 

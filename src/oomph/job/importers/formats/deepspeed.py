@@ -174,6 +174,7 @@ _ZERO: dict[str, Handler] = {
     "stage3_gather_16bit_weights_on_model_save": noted(
         "the whole model is gathered while saving; not planned"
     ),
+    "gather_16bit_weights_on_model_save": noted("the whole model is gathered while saving; not planned"),
     "stage3_gather_fp16_weights_on_model_save": noted(
         "the whole model is gathered while saving; not planned"
     ),

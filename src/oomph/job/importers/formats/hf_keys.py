@@ -81,6 +81,25 @@ def attention(collector: Collector, key: str, value: object) -> None:
         collector.refuse(key, value)
 
 
+def flash(collector: Collector, key: str, value: object) -> None:
+    """use_flash_attention_2 and the like: FlashAttention 2 where it is on."""
+    if flag(value):
+        collector.put("attention", "flash_attention_2", key, value)
+    elif not off(value) and flag(value) is None:
+        collector.refuse(key, value)
+
+
+def mixed_precision(collector: Collector, key: str, value: object) -> None:
+    """mixed_precision: no, fp16, bf16 or fp8, as accelerate names them. YAML reads a bare `no` as false."""
+    name = "no" if value is False else str(value).strip().lower()
+    if name in ("bf16", "fp16", "fp8"):
+        collector.put("given.mixed", name, key, value)
+    elif name in ("no", "none", ""):
+        collector.default("given.mixed", "no", f"{key} = no")
+    else:
+        collector.refuse(key, value)
+
+
 def mixed(name: str) -> Handler:
     """A handler of `bf16: true` or `fp16: true`. False says nothing: it is everybody's default."""
 

@@ -85,9 +85,13 @@ _MORE: dict[str, Handler] = {
 }
 
 
+def _is_sft_loss(value: object) -> bool:
+    return off(value) or value in ("nll", "dft", "chunked_nll")
+
+
 def _loss_type(collector: Collector, key: str, value: object) -> None:
-    if not off(value) and value not in ("nll", "dft"):
-        collector.refuse(key, value)
+    if value != "nll" and not off(value):
+        collector.refuse(key, value, "a loss of its own")
 
 
 def read(source: Source) -> Imported:
@@ -103,6 +107,8 @@ def read_trl(collector: Collector, arguments: Mapping[str, object], trainer: str
     name = _NAMES.get(trainer, "" if trainer in ("", "training") else trainer.upper())
     if name in ("", "SFT"):
         name = next((other for other, keys in _OTHERS if any(key in arguments for key in keys)), "SFT")
+        if name == "SFT" and not _is_sft_loss(arguments.get("loss_type")):
+            name = "DPO"
     more = dict(_MORE)
     if name == "SFT":
         more["loss_type"] = _loss_type

@@ -1,0 +1,60 @@
+"""The flags of diffusers' training scripts (examples/*/train_*.py).
+
+Source of keys and defaults: diffusers/examples/text_to_image, dreambooth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oomph.job.importers.formats import hf_keys
+from oomph.job.importers.formats.harmless import harmless
+from oomph.job.importers.imported import Collector, Handler
+from oomph.job.importers.values import flag, noted, refused, to_flag, to_whole
+
+_SOURCE = "diffusers' scripts: their default"
+
+
+def _eight_bit(collector: Collector, key: str, value: object) -> None:
+    if flag(value):
+        hf_keys.put_optimizer(collector, ("adamw", "bnb", "int8", "none"), key, value)
+
+
+def _efficient(collector: Collector, key: str, value: object) -> None:
+    if flag(value):
+        collector.put("attention", "sdpa_efficient", key, value)
+
+
+_KEYS: dict[str, Handler] = {
+    "pretrained_model_name_or_path": hf_keys.model_name,
+    "train_batch_size": to_whole("batch.micro"),
+    "resolution": to_whole("batch.image_size"),
+    "gradient_accumulation_steps": to_whole("batch.accumulation"),
+    "gradient_checkpointing": hf_keys.checkpointing,
+    "mixed_precision": hf_keys.mixed_precision,
+    "allow_tf32": to_flag("given.tf32"),
+    "use_8bit_adam": _eight_bit,
+    "enable_xformers_memory_efficient_attention": _efficient,
+    "rank": to_whole("method.lora.rank"),
+    "train_text_encoder": refused("a second model that trains"),
+    "use_ema": refused("an average of the weights beside them"),
+    "use_prodigy": refused(),
+    "optimizer": refused("another optimizer than AdamW"),
+    "lora_layers": hf_keys.targets,
+    "controlnet_model_name_or_path": refused("a ControlNet beside the model"),
+    "cache_latents": noted("the autoencoder is not counted while training"),
+}
+
+
+def read_flags(collector: Collector, flags: Mapping[str, object]) -> None:
+    """Reads the flags of a command line."""
+    collector.put("framework.name", "diffusers", "command", "diffusers' flags")
+    plain = dict(flags)
+    if str(plain.get("optimizer", "")).lower() == "adamw":
+        plain.pop("optimizer")
+    collector.read(plain, _KEYS, harmless("diffusers"))
+    collector.default("batch.micro", 4, f"{_SOURCE} of train_batch_size")
+    collector.default("optimizer.name", "adamw", f"{_SOURCE} of the optimizer")
+    collector.default("given.many", "ddp", "accelerate with several processes")
+    if "method.lora.rank" in collector.values:
+        collector.put("given.lora", True, "rank", flags.get("rank"))
