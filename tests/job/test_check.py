@@ -12,7 +12,7 @@ from hypothesis import given
 from oomph.errors import OomphError, UsageError
 from oomph.job.change import with_values
 from oomph.job.check import check
-from oomph.job.model import Job, Lora, Method, Quantization
+from oomph.job.model import Framework, Job, Lora, Method, Quantization
 from oomph.job.names import model
 from tests.job.families.meta import model_of
 from tests.job.strategies import JOBS
@@ -104,6 +104,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
         r"flash_attention_3 needs compute capability 9\.0",
     ),
     ({"hardware.gpu": "a1000000"}, "a1000000"),
+    ({"hardware.machine": "a2-superhighgpu-8g"}, "a2-superhighgpu-8g"),
     ({"hardware.gpu": "a100-40gb", "hardware.free_bytes": "60GiB"}, "60.00 GiB cannot be free on"),
     ({"hardware.free_bytes": "60GiB", "hardware.capacity_bytes": "40GiB"}, "on a GPU that has 40.00 GiB"),
     ({"hardware.host_bytes": -1}, "no machine has"),
@@ -144,6 +145,7 @@ ACCEPTED: list[dict[str, object]] = [
     {"method.name": "lora", "method.lora.targets": "all-linear"},
     {"method.name": "lora", "method.lora.targets": "q_proj,c_attn"},  # PEFT takes what is there
     {"method.name": "lora", "method.lora.targets": "self_attn.q_proj"},
+    {"method.name": "lora", "method.lora.targets": ".*_attn"},  # a pattern is PEFT's to understand
     {"method.name": "lora", "method.lora.targets": "wq", "framework.name": "torchtune"},
     {"method.name": "qlora", "method.lora.rank": 8, "method.quantization.kind": "nf4"},
     {"method.frozen": "model.embed_tokens"},
@@ -180,6 +182,17 @@ def test_experts_divide() -> None:
                 mixtral, {"parallel.data": 4, "parallel.expert": 4, "parallel.strategy": "fsdp2_full"}
             )
         )
+
+
+def test_targets_among_experts_by_the_version_of_transformers() -> None:
+    mixtral = Job(model=model("mixtral-8x7b"), method=Method(name="lora", lora=Lora(targets=("w1", "w2"))))
+    with pytest.raises(UsageError, match=r"No module of .* is called w1 or w2"):
+        check(mixtral)
+    check(
+        msgspec.structs.replace(
+            mixtral, framework=Framework(name="trl", versions=(("transformers", "4.48"),))
+        )
+    )
 
 
 def test_a_family_that_nobody_knows_is_not_this_check_s_affair() -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from oomph.errors import UsageError
 from oomph.hardware.gpus import Gpu
 from oomph.hardware.names import gpu as gpu_named
-from oomph.job.families import FAMILIES, Architecture, architecture, dimensions
+from oomph.hardware.names import machine_type
+from oomph.job.families import FAMILIES, Architecture, architecture, dimensions, major_of
 from oomph.job.model import Job
 from oomph.units import format_bytes
 
@@ -17,6 +18,8 @@ _MANY = 10**8
 _MANY_TOKENS = 10**10
 #: Frameworks in which adapters' targets are the names of the model's own modules (PEFT's `target_modules`).
 _PEFT = ("", "transformers", "trl", "peft", "axolotl", "llama-factory", "accelerate")
+#: What makes a target a regular expression for PEFT: which modules it means is then PEFT's to say.
+_PATTERN = frozenset("*+?()[]|^$\\")
 _WEIGHTS = ("fp32", "tf32", "bf16", "fp16")
 _HALF = ("bf16", "fp16", "fp8")
 #: bf16 arithmetic: CUDA programming guide, __nv_bfloat16, compute capability 8.0.
@@ -37,7 +40,7 @@ def check(job: Job) -> None:
         for sentence in rule(job):
             raise UsageError(sentence)
     if job.model.family in FAMILIES:
-        found = architecture(job.model)
+        found = architecture(job.model, major_of(job.framework))
         for with_model in _MODEL_RULES:
             for sentence in with_model(job, found, dimensions(job.model)):
                 raise UsageError(sentence)
@@ -194,8 +197,10 @@ def _precision(job: Job) -> Iterator[str]:
 
 
 def _gpu(job: Job) -> Iterator[str]:
-    """What the GPU can do. Raises UsageError for a GPU that nobody knows."""
+    """What the GPU can do. Raises UsageError for a GPU or a machine that nobody knows."""
     hardware = job.hardware
+    if hardware.machine:
+        machine_type(hardware.machine)
     if not hardware.gpu:
         return
     its = gpu_named(hardware.gpu)
@@ -256,7 +261,10 @@ def _targets(job: Job, found: Architecture, _dims: dict[str, int]) -> Iterator[s
         one.name.replace("{}", "0").rpartition(".")[0] for one in found.parameters if one.kind == "linear"
     ]
     lora = job.method.lora
-    if lora is not None and "all-linear" not in lora.targets and job.framework.name in _PEFT:
+    named = (
+        lora is not None and "all-linear" not in lora.targets and not _PATTERN & set("".join(lora.targets))
+    )
+    if lora is not None and named and job.framework.name in _PEFT:
         if not any(
             name == target or name.endswith(f".{target}") for name in names for target in lora.targets
         ):
