@@ -75,6 +75,8 @@ def test_a_refused_job_says_so_in_one_sentence() -> None:
         "real code without a GPU"
     )
     assert words.exit_code(refused("x")) == 2
+    own = words.headline(refused("a family; `oomph trace` runs the script itself."))
+    assert own == "unsupported: a family; `oomph trace` runs the script itself"
 
 
 def test_several_kinds_of_ranks_are_named() -> None:

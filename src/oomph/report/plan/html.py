@@ -77,7 +77,7 @@ def _rank(plan: Plan, rank: RankPlan) -> list[str]:
     for peak in (shown, *(peak for peak in rank.phases.values() if peak is not shown)):
         rows = words.term_rows(peak, pages=True)
         if rows:
-            where = _element("p", f"At {peak.where}.", "quiet") if peak.where else ""
+            where = _element("p", words.place(peak), "quiet") if peak.where else ""
             categories = _table(words.category_rows(peak), "lrr")
             inner = f"{where}{categories}{_table(rows, 'rrlll')}"
             parts.append(_section(f"What is alive at the peak {words.phase_of(peak.phase)}", inner))

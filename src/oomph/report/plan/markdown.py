@@ -35,7 +35,7 @@ def _rank(plan: Plan, rank: RankPlan, everything: bool) -> list[list[str]]:
     others = [peak for peak in rank.phases.values() if peak is not shown] if everything else []
     for peak in (shown, *others):
         rows = words.term_rows(peak, None if everything else _TERMS, pages=everything)
-        where = f", at {peak.where}" if peak.where else ""
+        where = f" ({peak.where})" if peak.where else ""
         title = f"What is alive at the peak {words.phase_of(peak.phase)}{where}"
         if peak is shown:
             blocks.append(_table(title, words.category_rows(peak)))

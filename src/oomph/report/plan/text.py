@@ -88,7 +88,7 @@ class PlanText:
         rows = words.category_rows(peak)
         if not rows:
             return []
-        where = [f"At {tidy(peak.where, 120)}."] if peak.where else []
+        where = [words.place(peak)]
         terms = words.term_rows(peak, None if self.everything else _TERMS, pages=self.everything)
         lines = [*self._indented(where), *aligned(rows, self.width, "lrr"), ""]
         return [*lines, *aligned(terms, self.width, "rrlll")]

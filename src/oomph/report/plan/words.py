@@ -13,8 +13,8 @@ from oomph.units import GIB, format_bytes
 
 Rows = list[tuple[str, ...]]
 
-#: Characters of a place and of a term's name.
-_PLACE, _TERM = 80, 60
+#: Characters of a place in a sentence, of a term's name, and of a place by itself.
+_PLACE, _TERM, _SENTENCE = 80, 60, 120
 
 _IN = {
     Phase.INIT: "at the start",
@@ -73,23 +73,23 @@ def headline(plan: Plan, shown: RankPlan | None = None) -> str:
     if plan.fits is not True and room is not None:
         return _too_much(plan, rank, whose, room)
     peak = highest(rank)
-    place = f"{phase_of(peak.phase)}{whose}"
+    at = f"{phase_of(peak.phase)}{whose}"
     if room is None:
-        needed = at_most(peak, upper(peak), place)
+        needed = at_most(peak, upper(peak), at)
         return f"It needs {needed}; without --gpu or --capacity nothing says whether that fits"
     has = f"of {format_bytes(room)} that PyTorch can have"
     if upper(peak) <= room:
-        return f"It fits: it needs {at_most(peak, upper(peak), place)}, {has}"
+        return f"It fits: it needs {at_most(peak, upper(peak), at)}, {has}"
     return (
-        f"It fits: {at_most(peak, peak.high_bytes, place)} {has} are allocated, and what it keeps beyond that it gives "
+        f"It fits: {at_most(peak, peak.high_bytes, at)} {has} are allocated, and what it keeps beyond that it gives "
         "back before a request fails"
     )
 
 
-def at_most(peak: PhasePeak, high: int, place: str) -> str:
+def at_most(peak: PhasePeak, high: int, at: str) -> str:
     """A prediction and its upper end: "36.20 GiB in backward, at most 37.90 GiB"."""
     first, last = format_bytes(peak.allocated_bytes), format_bytes(high)
-    return f"{first} {place}" if first == last else f"{first} {place}, at most {last}"
+    return f"{first} {at}" if first == last else f"{first} {at}, at most {last}"
 
 
 def highest(rank: RankPlan) -> PhasePeak:
@@ -117,10 +117,10 @@ def _too_much(plan: Plan, rank: RankPlan, whose: str, room: int) -> str:
     peak = breaking(plan, rank)
     own = peak.where and peak.phase.value not in peak.where  # "the optimizer's step" says nothing more
     where = f" ({tidy(peak.where, _PLACE)})" if own else ""
-    place = f"{phase_of(peak.phase)}{where}{whose}"
+    at = f"{phase_of(peak.phase)}{where}{whose}"
     has = f"of {format_bytes(room)} that PyTorch can have"
     if plan.fits is None:
-        return f"It may not fit: it needs {at_most(peak, peak.high_bytes, place)}, {has}"
+        return f"It may not fit: it needs {at_most(peak, peak.high_bytes, at)}, {has}"
     least = "" if peak.low_bytes == peak.allocated_bytes else f", at least {format_bytes(peak.low_bytes)}"
     short = f": {format_bytes(peak.low_bytes - room)} short at the least" if peak.low_bytes > room else ""
     most = max(rank.phases.values(), key=lambda each: each.allocated_bytes)
@@ -128,17 +128,24 @@ def _too_much(plan: Plan, rank: RankPlan, whose: str, room: int) -> str:
         "" if most is peak else f". The most is {format_bytes(most.allocated_bytes)} {phase_of(most.phase)}"
     )
     return (
-        f"It does not fit: memory runs out {place}, which needs {format_bytes(peak.allocated_bytes)}{least}, "
+        f"It does not fit: memory runs out {at}, which needs {format_bytes(peak.allocated_bytes)}{least}, "
         f"{has}{short}{more}"
     )
 
 
 def refusal(plan: Plan) -> str:
     """Why there is no number, and what to do instead."""
-    asked = "; ".join(tidy(each).removeprefix("unsupported: ") for each in plan.unsupported) or "the job"
-    return (
-        f"unsupported: {asked}. oomph plan does not model that; oomph trace runs the real code without a GPU"
-    )
+    asked = [tidy(each).removeprefix("unsupported: ").rstrip(".") for each in plan.unsupported] or ["the job"]
+    told = f"unsupported: {'; '.join(asked)}"
+    if any("oomph trace" in each for each in asked):
+        return told
+    return f"{told}. oomph plan does not model that; oomph trace runs the real code without a GPU"
+
+
+def place(peak: PhasePeak) -> str:
+    """Where in its phase the peak is, as a sentence; "" where that is not known."""
+    text = tidy(peak.where, _SENTENCE)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def interval(low: int, high: int) -> str:
