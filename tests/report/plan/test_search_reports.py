@@ -140,7 +140,7 @@ def test_machines_in_words():
     assert text.startswith("It fits on ")
     assert "a2-ultragpu-8g" in text
     assert "It does not fit on 1 x " in text
-    assert "does not fit" in render_machines(machines, dataclasses.replace(WIDE, everything=True))
+    assert "does not" in render_machines(machines, dataclasses.replace(WIDE, everything=True))
     assert "a2-ultragpu-8g" in search_markdown.render_machines(machines)
 
 

@@ -39,7 +39,7 @@ class MicroBatch(Change):
     @property
     def title(self) -> str:
         """With its value."""
-        return f"micro-batch {self.micro}, and more accumulation"
+        return f"micro-batch {self.micro} with accumulation"
 
     def applies(self, job: Job) -> str | None:
         """Where the product of micro-batch and accumulation can stay."""

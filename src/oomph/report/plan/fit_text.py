@@ -28,7 +28,7 @@ def render_fit(found: FitResult, options: PlanOptions) -> str:
     ]
     if found.choices:
         rows = words.choice_rows(found)
-        sections.append(("What makes it fit, the fastest first", aligned(rows, width, "lrrrll")))
+        sections.append(("What makes it fit, the fastest first", aligned(rows, width, "lrrll")))
     most = len(found.choices) if options.everything else _WRITTEN
     for number, choice in enumerate(found.choices[:most], 1):
         lines = words.recipe(words.steps(found, choice))

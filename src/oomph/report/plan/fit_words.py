@@ -40,9 +40,8 @@ def headline(found: FitResult) -> str:
 
 
 def listed(choice: Choice) -> str:
-    """The changes: "a, b and c"."""
-    *first, last = [change.title for change in choice.changes]
-    return f"{', '.join(first)} and {last}" if first else last
+    """The changes: "a + b + c"."""
+    return " + ".join(change.title for change in choice.changes)
 
 
 def size(choice: Choice) -> str:
@@ -62,17 +61,16 @@ def fidelity(choice: Choice) -> str:
     """What the results are, against those of the job as it was."""
     if choice.fidelity == 0:
         return "the same"
-    return "equal up to rounding" if choice.fidelity < _OTHER else "others"
+    return "close" if choice.fidelity < _OTHER else "others"
 
 
 def choice_rows(found: FitResult) -> Rows:
     """Heads and one row for each choice."""
-    rows: Rows = [("", "needs", "at most", "time", "results", "change")]
+    rows: Rows = [("", "at most", "time", "results", "change")]
     for number, choice in enumerate(found.choices, 1):
         rows.append(
             (
                 f"{number}.",
-                format_bytes(choice.peak_bytes),
                 format_bytes(choice.upper_bytes),
                 slower(choice, found.base_cost),
                 fidelity(choice),
@@ -150,6 +148,8 @@ def not_allowed(found: FitResult) -> list[str]:
 def notes(found: FitResult) -> list[str]:
     """What the search rests on."""
     told = []
+    if any(0 < each.fidelity < _OTHER for each in found.choices):
+        told.append("Results that are close: the same mathematics, with another rounding.")
     if found.tried:
         often = f"{found.tried:,} combinations were predicted"
         told.append(f"{often}." if found.complete else f"{often}; there are more.")

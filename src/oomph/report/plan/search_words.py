@@ -67,14 +67,14 @@ def machine_rows(found: Sequence[MachineFit], *, everything: bool = True) -> Row
             continue
         if each.fits is False and not everything:
             continue
-        verdict = {True: "fits", None: "may not fit", False: "does not fit"}[each.fits]
+        verdict = {True: "fits", None: "may fit", False: "does not"}[each.fits]
         rows.append(
             (
                 _cards(each),
                 format_bytes(each.peak_bytes),
                 format_bytes(each.capacity_bytes),
                 seconds(each.cost.seconds),
-                verdict if each.same_batch else f"{verdict}, another batch",
+                verdict if each.same_batch else f"{verdict} *",
                 _names(group),
             )
         )
@@ -118,8 +118,14 @@ def machine_notes(found: Sequence[MachineFit]) -> list[str]:
         ),
         "The time of a step is an estimate for comparing, not a measurement; prices are not known here.",
     ]
-    refused: dict[str, list[str]] = {}
+    if not all(each.same_batch for each in found):
+        told.append("* A step there has another number of samples: its GPUs do not divide them.")
+    refused: dict[str, int] = {}
     for each in found:
         if each.refused:
-            refused.setdefault(each.refused, []).append(each.machine.name)
-    return told + [f"{', '.join(names)}: {tidy(why)}" for why, names in refused.items()]
+            refused[each.refused] = refused.get(each.refused, 0) + 1
+    return told + [f"{_types(count)} left out: {tidy(why)}" for why, count in refused.items()]
+
+
+def _types(count: int) -> str:
+    return "1 machine type" if count == 1 else f"{count:,} machine types"
