@@ -98,8 +98,8 @@ def _fusions(job: Job) -> frozenset[str]:
     if "fms-acceleration" in job.framework.name.lower() and job.loss in ("triton_ce", "fused_linear_ce"):
         if job.method.quantization is None:
             return frozenset(("rms_norm", "rope"))
-        # its -liger configurations of quantised models misspell fast_rms_layernorm, which leaves the norm as it is
-        return frozenset(("rope", "lora") if job.loss == "fused_linear_ce" else ("rms_norm", "rope", "lora"))
+        # FastQuantized is all or nothing (its sample configurations say so), however a single kernel's key is spelled.
+        return frozenset(("rms_norm", "rope", "lora"))
     return frozenset(("rms_norm", "rope", "swiglu")) if job.loss == "fused_linear_ce" else frozenset()
 
 
