@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oomph.job.importers import merge, read
-from oomph.job.model import Batch, Checkpointing, Evaluation, Lora, Quantization
+from oomph.job.model import Batch, Checkpointing, Evaluation, Lora
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
