@@ -256,6 +256,18 @@ class Setup:
         head = name.startswith(("lm_head", "output"))
         return not head or quantization.head or self.code.quantizes_head
 
+    @cached_property
+    def constants(self) -> int:
+        """Bytes of what quantised weights are read with, of the whole model."""
+        quantization = self.job.method.quantization
+        if quantization is None:
+            return 0
+        return sum(
+            each.count * constant_bytes(each.numel, quantization.kind, quantization.double, quantization.block)
+            for each in self.architecture.parameters
+            if each.relative in self._quantized and not each.tied
+        )
+
     def stored_bytes(self, parameter: Parameter) -> int:
         """Bytes of a parameter as it is resident before sharding."""
         method = self.job.method
@@ -275,17 +287,22 @@ def recorded_loss(variant: Variant) -> str:
     return str(variant.more.get("loss", "eager_fp32"))
 
 
-def quantized_bytes(numel: int, kind: str, double: bool, block: int) -> int:
-    """Bytes of a quantised weight with what is needed to read it.
+def packed_bytes(numel: int, kind: str) -> int:
+    """Bytes of a quantised weight itself: half a byte (nf4, fp4, gptq4) or a byte (int8) per element."""
+    return numel if kind == "int8" else numel // 2
 
-    nf4, fp4: half a byte and one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them
-    and an fp32 offset (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: a byte, and an fp32
-    per row is left out (a thousandth). gptq4: int4 in groups of 128 with fp16 scales, 4-bit zeros and a group index
-    (0.5195 bytes per weight for square matrices: AutoGPTQ's qlinear).
+
+def constant_bytes(numel: int, kind: str, double: bool, block: int) -> int:
+    """Bytes of what is needed to read a quantised weight, which no strategy shards.
+
+    nf4, fp4: one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them and an fp32 offset
+    (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: an fp32 per row, left out (a
+    thousandth). gptq4: int4 in groups of 128 with fp16 scales, 4-bit zeros and a group index (0.5195 bytes per weight
+    for square matrices with the weight itself: AutoGPTQ's qlinear).
     """
     if kind == "int8":
-        return numel
+        return 0
     if kind == "gptq4":
-        return numel // 2 + numel // 128 * 2 + numel // 256
+        return numel // 128 * 2 + numel // 256
     blocks = -(-numel // block)
-    return numel // 2 + (blocks + 4 * -(-blocks // 256) + 4 if double else 4 * blocks)
+    return blocks + 4 * -(-blocks // 256) + 4 if double else 4 * blocks

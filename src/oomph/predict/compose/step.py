@@ -63,6 +63,8 @@ class Step:
         for parameter in self.setup.architecture.parameters:
             if parameter.tied:
                 self._ties[parameter.name] = parameter.tied
+        if self.setup.constants:
+            self.sink.alloc(self.setup.constants, Category.PARAMETERS, "constants of quantised weights")
         self.sharding.setup()
         self._parameters = tuple(self.sharding.optimizer_parameters())
         self.stepper.setup(self.sink, self._parameters)
