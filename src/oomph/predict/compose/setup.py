@@ -273,9 +273,7 @@ class Setup:
         method = self.job.method
         quantization = method.quantization
         if quantization is not None and parameter.relative in self._quantized:
-            return quantized_bytes(
-                parameter.numel, quantization.kind, quantization.double, quantization.block
-            )
+            return packed_bytes(parameter.numel, quantization.kind)
         item = ITEM_BYTES[self.job.precision.weights]
         if quantization is not None and quantization.prepared and self.job.precision.weights in _HALF:
             item = 4.0
