@@ -341,13 +341,11 @@ def allocator_words(rank: RankPlan) -> str:
     replay = rank.replay
     if replay is None or not replay.orders_failed:
         return ""
-    if replay.surely_fails:
-        phase = "" if replay.fails_in is None else f" {phase_of(replay.fails_in)}"
-        return (
-            f"Played through PyTorch's allocator with that capacity, memory runs out{phase} in every order of "
-            "addresses."
-        )
+    phase = "" if replay.fails_in is None else f" {phase_of(replay.fails_in)}"
+    orders = (
+        "every order" if replay.surely_fails else f"{replay.orders_failed} of {replay.orders_played} orders"
+    )
     return (
-        f"Played through PyTorch's allocator with that capacity, memory runs out in {replay.orders_failed} of "
-        f"{replay.orders_played} orders of addresses."
+        "Played through PyTorch's allocator, with as much less memory as the prediction may be too low by, it runs out"
+        f"{phase} in {orders} of addresses."
     )
