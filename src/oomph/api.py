@@ -281,11 +281,6 @@ def plan(
     from oomph.job.model import Job
     from oomph.job.placement import with_hardware, with_ranks
 
-    if isinstance(job, Job):
-        given = Inputs(job, frozenset({"batch", "precision"}))
-    else:
-        several = [job] if isinstance(job, (str, os.PathLike)) else list(job)
-        given = read_inputs([os.fspath(each) for each in several], network=network)
     values = dict(settings or {})
     found = None
     if gpu is not None:
@@ -293,6 +288,11 @@ def plan(
 
         found = asked(gpu)
     count = found.count if found is not None and gpus is None else gpus
+    if isinstance(job, Job):
+        given = Inputs(job, frozenset({"batch", "precision"}))
+    else:
+        several = [job] if isinstance(job, (str, os.PathLike)) else list(job)
+        given = read_inputs([os.fspath(each) for each in several], network=network, gpus=count)
     if count is not None:
         values.setdefault("hardware.gpus", count)
     understood = with_values(with_hardware(given.job, found, count), values)

@@ -144,3 +144,12 @@ def test_an_empty_input_is_refused(name) -> None:
 def test_a_very_long_name_is_no_path() -> None:
     with pytest.raises(UsageError, match="No model"):
         read_inputs(["x" * 5000])
+
+
+def test_what_several_gpus_do_is_the_frameworks_affair(tmp_path):
+    """torchtune's distributed recipes shard; its file says nothing of how many there are."""
+    file = tmp_path / "recipe.yaml"
+    file.write_text("model:\n  _component_: torchtune.models.llama2.llama2_7b\nbatch_size: 1\ndtype: bf16\n")
+    assert read_inputs([str(file)]).job.parallel.strategy == "none"
+    job = read_inputs([str(file)], gpus=8).job
+    assert (job.parallel.strategy, job.parallel.data, job.hardware.gpus) == ("fsdp2_full", 8, 8)

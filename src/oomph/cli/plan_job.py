@@ -52,9 +52,10 @@ def job_of(request: Request) -> Understood:
     """The job that inputs and flags describe, in which flags have the last word. Raises UsageError and InputError."""
     from oomph.job.inputs import read_inputs
 
-    given = read_inputs(request.inputs, network=request.network)
+    found = _found(request)
+    given = read_inputs(request.inputs, network=request.network, gpus=_count(request, found))
     overlay = _Overlay()
-    job = _with_hardware(given.job, request, overlay)
+    job = _with_hardware(given.job, request, found, overlay)
     for part in (_method, _parallel, _batch, _rest):
         part(request, overlay, job)
     for text in request.settings:
@@ -89,8 +90,8 @@ def _replaced(part: Any, parents: list[str], name: str, value: object) -> Any:
     return replace(part, **{first: _replaced(getattr(part, first), rest, name, value)})
 
 
-def _with_hardware(job: Job, request: Request, overlay: _Overlay) -> Job:
-    """GPU and machine by what they are called, the number of GPUs, and what of each is free."""
+def _found(request: Request) -> Asked | None:
+    """GPU and machine by what they are called."""
     from oomph.hardware.names import asked, machine_type
 
     found = asked(request.gpu) if request.gpu else None
@@ -101,6 +102,11 @@ def _with_hardware(job: Job, request: Request, overlay: _Overlay) -> Job:
                 f"--machine {request.machine} has {its.gpu.name}, and --gpu says {found.gpu.name}: give one of them"
             )
         found = its
+    return found
+
+
+def _with_hardware(job: Job, request: Request, found: Asked | None, overlay: _Overlay) -> Job:
+    """The job on the GPU that was found, with the number of GPUs, and what of each is free."""
     count = _count(request, found)
     overlay.put("hardware.gpus", count)
     overlay.put("hardware.free_bytes", _free(request))

@@ -31,9 +31,10 @@ class Inputs:
     unsupported: tuple[str, ...] = ()
 
 
-def read_inputs(inputs: Sequence[str], *, network: bool = False) -> Inputs:
+def read_inputs(inputs: Sequence[str], *, network: bool = False, gpus: int | None = None) -> Inputs:
     """Reads models and files and merges them. A model that is named has the last word over that of a file. With
-    `network`, a model that is known nowhere else is looked for on the hub.
+    `network`, a model that is known nowhere else is looked for on the hub. `gpus` in all, where something else says
+    them: what a framework does by itself depends on their number.
 
     Raises InputError for a file that is not there or cannot be read, UsageError for a name that is not known and for
     what cannot be one job.
@@ -43,7 +44,7 @@ def read_inputs(inputs: Sequence[str], *, network: bool = False) -> Inputs:
     named = [name for name, file in found if file is None]
     if len(named) > 1:
         raise UsageError(f"{named[0]} and {named[1]} are two models: a job trains one")
-    result = _read_files(files, network=network) if files else Inputs(Job())
+    result = _read_files(files, network=network, gpus=gpus) if files else Inputs(Job())
     if named:
         from oomph.job.names import model
 
@@ -71,7 +72,7 @@ def _file_of(name: str) -> str | None:
     return None
 
 
-def _read_files(files: Sequence[str], *, network: bool) -> Inputs:
+def _read_files(files: Sequence[str], *, network: bool, gpus: int | None) -> Inputs:
     """Job files of oomph's own stand alone; those of frameworks are merged."""
     own = [name for name in files if _is_own(name)]
     if own:
@@ -86,7 +87,7 @@ def _read_files(files: Sequence[str], *, network: bool) -> Inputs:
     from oomph.job.importers import merge, read
 
     imported = [read(Path(name)) for name in files]
-    job, notes = merge(*imported)
+    job, notes = merge(*imported, gpus=gpus)
     if job.model.config and not job.model.name:
         job = replace(job, model=replace(job.model, name=_name_of(files)))
     said = {path for each in imported for path in each.values}
