@@ -139,3 +139,23 @@ def test_positions_that_padding_takes() -> None:
     )
     assert architecture(model_of("bert")).learned_positions == 512
     assert architecture(model_of("modernbert")).learned_positions is None
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_every_parameter_of_bart(tied: bool) -> None:
+    config = {
+        "vocab_size": 211,
+        "d_model": 48,
+        "encoder_layers": 3,
+        "decoder_layers": 2,
+        "encoder_ffn_dim": 104,
+        "decoder_ffn_dim": 88,
+        "encoder_attention_heads": 6,
+        "decoder_attention_heads": 4,
+        "max_position_embeddings": 77,
+        "tie_word_embeddings": tied,
+    }
+    found = architecture(model_of("bart", **config))
+    if tied:
+        same_parameters(found, real_parameters("bart", config, "AutoModelForSeq2SeqLM"))
+    assert found.learned_positions == 77
