@@ -70,12 +70,12 @@ def stack():
         for each in model[1:-1]:
             each[1].requires_grad_(False)
     return model
-def train(model, steps=2, accumulation=1, no_sync=contextlib.nullcontext):
+def train(model, steps=2, accumulation=1, no_sync=contextlib.nullcontext, rows=1):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
     for _ in range(steps):
         for micro in range(accumulation):
             with no_sync() if micro < accumulation - 1 else contextlib.nullcontext():
-                x = torch.randn(1, WIDTH, device="cuda")
+                x = torch.randn(rows, WIDTH, device="cuda")
                 model(x).sum().backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -171,10 +171,11 @@ def test_only_frozen_flat_parameters_keep_their_inputs():
     def kept(stack, **options):
         return Fsdp1(stack.units, PeakSink(), Group(4), Fsdp1Options(**options)).keeps_inputs(1)
 
-    assert kept(Stack(frozen=True))
-    assert kept(Stack(mixed=True))
-    assert not kept(Stack(mixed=True), use_orig_params=True)
-    assert not kept(Stack())
+    assert kept(Stack(frozen=True), nested=True)
+    assert kept(Stack(mixed=True), nested=True)
+    assert not kept(Stack(mixed=True), use_orig_params=True, nested=True)
+    assert not kept(Stack(frozen=True))
+    assert not kept(Stack(), nested=True)
 
 
 def test_an_optimizer_steps_what_of_each_parameter_lies_in_the_shard():
@@ -200,3 +201,59 @@ def test_an_evaluation_leaves_the_root_gathered():
 
 def _whole(stack):
     return [each.numel * 4 for unit in stack.units for each in unit.parameters]
+
+
+CHECKPOINTED = """
+from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.utils.checkpoint import checkpoint
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = layer(WIDTH, HIDDEN), layer(HIDDEN, WIDTH)
+    def forward(self, x):
+        return self.down(self.up(x))
+class Checkpointed(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant={reentrant})
+def wrap(module):
+    return FullyShardedDataParallel(module, device_id=torch.cuda.current_device())
+def block():
+    return {block}
+train(wrap(stack()), rows={rows})
+"""
+OUTSIDE, INSIDE = "Checkpointed(wrap(Block()))", "wrap(Checkpointed(Block()))"
+
+
+def test_a_reentrant_checkpoint_around_frozen_units_keeps_a_gradient_for_each():
+    rows, blocks = 4096, 6
+    hidden = rows * 1024 * 4
+
+    def peak(frozen, reentrant, block):
+        stack = Stack(hidden=256, blocks=blocks, frozen=frozen)
+        program = CHECKPOINTED.format(reentrant=reentrant, block=block, rows=rows)
+        return traced_peaks(program, stack, place="cpu")[Phase.BACKWARD]
+
+    # Without the hook, gradients of inputs pass. With it, all but a few are there when the first block is reached.
+    assert peak(True, True, OUTSIDE) - peak(True, True, INSIDE) > (blocks - 3) * hidden
+    assert peak(False, True, OUTSIDE) - peak(False, True, INSIDE) < hidden
+    assert peak(True, False, OUTSIDE) == peak(True, False, INSIDE)
+
+
+@pytest.mark.parametrize("block", [OUTSIDE, INSIDE])
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_recomputing_finds_parameters_gathered(reentrant, frozen, block):
+    stack = Stack(frozen=frozen)
+    peaks = traced_peaks(CHECKPOINTED.format(reentrant=reentrant, block=block, rows=1), stack, place="cpu")
+
+    class Recomputing(Fsdp1):
+        def backward_after(self, unit, grads):
+            self.forward_before(unit)  # as a composed step does
+            self.forward_after(unit)
+            super().backward_after(unit, grads)
+
+    options = Fsdp1Options(nested=reentrant and block == OUTSIDE)
+    assert_close(played(lambda units, sink: Recomputing(units, sink, Group(WORLD), options), stack), peaks)

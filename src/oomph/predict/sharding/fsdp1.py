@@ -33,6 +33,7 @@ class Fsdp1:
         self._options = options = options or Fsdp1Options()
         self._flats = for_each(units, lambda unit: flats_of(unit, group, options))
         self._sharded = options.strategy != "no_shard"
+        self._prefetch = "none" if options.nested else options.prefetch
         self._backward = self._started = self._trained = False
         self._micro = 0
         #: Units as their forwards ended, and those whose backward has not begun (_needs_pre_backward_unshard).
@@ -145,8 +146,9 @@ class Fsdp1:
 
     def keeps_inputs(self, unit: int) -> bool:
         """Where a flat parameter is frozen: the hook that frees it in backward is on the unit's inputs and refers to
-        them (_register_post_backward_reshard_only_hook; torch/autograd/graph.py, register_multi_grad_hook)."""
-        return unit > 0 and any(not flat.trains for flat in self._flats[unit])
+        them (_register_post_backward_reshard_only_hook; torch/autograd/graph.py, register_multi_grad_hook). Those
+        are the recomputed ones where the checkpoint calls the wrapped unit."""
+        return self._options.nested and unit > 0 and any(not flat.trains for flat in self._flats[unit])
 
     def optimizer_parameters(self) -> Sequence[UnitParameter]:
         """Flat shards, or the parts of original parameters that lie in this rank's."""
@@ -239,7 +241,7 @@ class Fsdp1:
     def _before(self, unit: int) -> None:
         self._gather(unit)
         self._needed.discard(unit)
-        if self._options.prefetch == "pre":
+        if self._prefetch == "pre":
             self._gather_before(unit)
         self._free_late()
 
@@ -272,10 +274,10 @@ class Fsdp1:
             joined = self._join(flat, mine)
             if not self._sharded or self._reduces or self._options.strategy == "full_shard":
                 self._free_one(key)
-            if self._options.prefetch == "post":
+            if self._prefetch == "post":
                 self._gather_before(unit)
             self._take(key, flat, joined)
-        if unit <= 1:  # no unit lies before it
+        if unit <= 1 or self._options.nested:  # no unit lies before it, or has run backward yet
             self._free_late()
 
     def _join(self, flat: Flat, grads: Sequence[Grad]) -> int | None:

@@ -21,11 +21,13 @@ class Fsdp1Options:
     """`strategy`: full_shard (also within the shard group of HYBRID_SHARD), shard_grad_op or no_shard.
     `reduce_bytes`: per element, of MixedPrecision's reduce_dtype (None: as gradients are made).
     `use_orig_params`: True puts frozen and trained parameters of a unit into one flat parameter, whose gradient
-    is whole; otherwise, and where `apart`, they are taken to be wrapped apart (without original parameters PyTorch
-    demands it; PEFT's wrap policy does it).
-    `prefetch`: when the unit before is gathered in backward. `offload`: CPUOffload(offload_params=True).
-    `no_sync`: micro-batches of `accumulation` but the last run in no_sync(). `loaded`: "device": the whole model
-    was on the GPU when it was wrapped; "host", "meta": it comes unit by unit."""
+    is whole; otherwise, and where `apart`, they are taken to be wrapped apart (without original parameters
+    PyTorch demands it; PEFT's wrap policy does it). `prefetch`: when the unit before is gathered in backward.
+    `offload`: CPUOffload(offload_params=True). `no_sync`: micro-batches of `accumulation` but the last run in
+    no_sync(). `nested`: units are under reentrant checkpoints that call the wrapped unit (not checkpoints
+    within it): its hooks run in the recomputed forward only, so nothing is gathered ahead in backward.
+    `loaded`: "device": the whole model was on the GPU when it was wrapped; "host", "meta": it comes unit by
+    unit."""
 
     strategy: Literal["full_shard", "shard_grad_op", "no_shard"] = "full_shard"
     reduce_bytes: float | None = None
@@ -36,6 +38,7 @@ class Fsdp1Options:
     offload: bool = False
     accumulation: int = 1
     no_sync: bool = False
+    nested: bool = False
     loaded: Literal["meta", "host", "device"] = "host"
 
 
