@@ -51,11 +51,12 @@ def _attention(parts: Parts, hidden: int, name: str) -> None:
     parts.norm(f"{name}_layer_norm", hidden, bias=True)
 
 
-def _stack(parts: Parts, dims: dict[str, int], decoder: bool) -> None:
+def _stack(parts: Parts, dims: dict[str, int], shared: bool, decoder: bool) -> None:
     hidden, before = dims["hidden"], "decoder_" if decoder else ""
     wide = dims[f"{before}intermediate"]
     with parts.under("decoder" if decoder else "encoder"):
-        parts.add("embed_tokens.weight", dims["vocab"], hidden, kind="embedding", tied="model.shared.weight")
+        tied = "model.shared.weight" if shared else ""
+        parts.add("embed_tokens.weight", dims["vocab"], hidden, kind="embedding", tied=tied)
         parts.positions("embed_positions", dims["positions"] + _OFFSET, hidden, dims["positions"])
         with parts.under("layers", range(dims[f"{before}layers"])):
             _attention(parts, hidden, "self_attn")
@@ -68,11 +69,11 @@ def _stack(parts: Parts, dims: dict[str, int], decoder: bool) -> None:
 
 
 def build(read: Reader, dims: dict[str, int]) -> Parts:
-    """The parameters."""
-    parts = Parts()
+    """The parameters. Untied, transformers 5 gives encoder and decoder embeddings of their own; before, they shared one."""
+    parts, shared = Parts(), read.major < 5 or read.switch("tie_word_embeddings")
     with parts.under("model"):
         parts.tokens("shared", dims["vocab"], dims["hidden"])
-        _stack(parts, dims, decoder=False)
-        _stack(parts, dims, decoder=True)
+        _stack(parts, dims, shared, decoder=False)
+        _stack(parts, dims, shared, decoder=True)
     output(parts, read, dims["hidden"], dims["vocab"])
     return parts
