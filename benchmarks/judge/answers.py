@@ -11,7 +11,7 @@ from benchmarks.judge.rows import Row
 from oomph.errors import OomphError
 from oomph.job.model import Job
 from oomph.phases import Phase
-from oomph.predict.interval import Situation, situation, widen
+from oomph.predict.interval import Counter, Situation, band, situation, widen
 from oomph.predict.model import PhasePeak, Plan, RankPlan
 
 #: The phases that a training process passes before its counters are read. What saving needs comes after that.
@@ -34,8 +34,8 @@ Planner = Callable[[Job, bool], Plan]
 @dataclass(frozen=True)
 class Answer:
     """What was predicted for a row: bytes, their interval, the phase of the peak; whether the job is said to fit (None:
-    it may or may not, or nothing is known of the card). `unsupported` says why there is no prediction; `crashed` marks
-    an error that nobody foresaw."""
+    it may or may not, or nothing is known of the card). `code` is the interval that variants of the code alone give.
+    `unsupported` says why there is no prediction; `crashed` marks an error that nobody foresaw."""
 
     row: Row
     predicted: int | None = None
@@ -47,6 +47,18 @@ class Answer:
     situation: str | None = None
     unsupported: str | None = None
     crashed: bool = False
+    code: tuple[float, float] | None = None
+
+    @property
+    def residual(self) -> float | None:
+        """How far the measured size lies outside of what variants of the code give, as a share of the nearer end: below
+        0 where it lies below."""
+        if self.predicted is None or self.row.measured is None:
+            return None
+        low, high = self.code or (self.predicted, self.predicted)
+        if low <= self.row.measured <= high:
+            return 0.0
+        return self.row.measured / (low if self.row.measured < low else high) - 1
 
     @property
     def error(self) -> float | None:
@@ -97,16 +109,42 @@ def _answer(row: Row, job: Job, plan: Plan) -> Answer:
         return Answer(
             row, unsupported=f"the plan has no {row.metric}: it was not played through the allocator."
         )
-    point, low, high, phase = max(known, key=lambda each: each[0])
-    return Answer(row, point, low, high, phase, plan.fits, plan.capacity_bytes, where)
+    its = max(known, key=lambda each: each.point)
+    return Answer(
+        row,
+        its.point,
+        its.low,
+        its.high,
+        its.phase,
+        plan.fits,
+        plan.capacity_bytes,
+        where,
+        code=its.without_band(where),
+    )
 
 
-def _counted(metric: str, rank: RankPlan, where: Situation) -> tuple[int, int, int, str] | None:
-    """Point, low and high of a counter on one rank, in bytes, and the phase of its peak."""
+@dataclass(frozen=True)
+class _Number:
+    """A counter's prediction, in bytes; the band that `low` and `high` were widened by is that of `counter`."""
+
+    point: int
+    low: int
+    high: int
+    phase: str
+    counter: Counter
+
+    def without_band(self, where: Situation) -> tuple[float, float]:
+        """The interval before it was widened: what the variants of the code give."""
+        its = band(self.counter, where)
+        return min(self.point, self.low / (1 - its.below)), max(self.point, self.high / (1 + its.above))
+
+
+def _counted(metric: str, rank: RankPlan, where: Situation) -> _Number | None:
+    """A counter on one rank."""
     phases = [rank.phases[each] for each in _COUNTED if each in rank.phases]
     if metric == "end_allocated":
         low, high = widen(rank.end_allocated_bytes, "end_allocated", where)
-        return rank.end_allocated_bytes, low, high, "end of the step"
+        return _Number(rank.end_allocated_bytes, low, high, "end of the step", "end_allocated")
     if metric in _REPLAYED:
         return _reserved(metric, rank, phases)
     peak = max(phases, key=lambda each: each.allocated_bytes)
@@ -116,10 +154,10 @@ def _counted(metric: str, rank: RankPlan, where: Situation) -> tuple[int, int, i
         # Active memory is allocated memory and freed blocks that wait for another stream: it is reserved all the time.
         reserved = [each.reserved_high_bytes for each in phases if each.reserved_high_bytes is not None]
         high = max(high, *reserved) if reserved else high
-    return peak.allocated_bytes, low, high, str(peak.phase)
+    return _Number(peak.allocated_bytes, low, high, str(peak.phase), "allocated")
 
 
-def _reserved(metric: str, rank: RankPlan, phases: list[PhasePeak]) -> tuple[int, int, int, str] | None:
+def _reserved(metric: str, rank: RankPlan, phases: list[PhasePeak]) -> _Number | None:
     held = [(each.reserved_bytes, each) for each in phases if each.reserved_bytes is not None]
     if not held:
         return None
@@ -130,4 +168,4 @@ def _reserved(metric: str, rank: RankPlan, phases: list[PhasePeak]) -> tuple[int
         outside = rank.outside
         point += (outside.low_bytes + outside.high_bytes) // 2
         low, high = low + outside.low_bytes, high + outside.high_bytes
-    return point, low, high, str(peak.phase)
+    return _Number(point, low, high, str(peak.phase), "reserved")

@@ -1,9 +1,13 @@
 """Bands for src/oomph/predict/interval.py from the residuals of predictions.
 
-A residual is measured / predicted - 1. Rows of one source (a publication, with all its tables) repeat one set-up with
-small changes, so every source weighs the same, however many rows it has. A cell is a counter in a situation; a cell
-with fewer than `FEWEST` sources takes the residuals of its counter in all situations. The band's ends are the quantiles
-that leave half of 1 - `LEVEL` on either side, corrected for the number of sources as in split conformal prediction
+A residual is how far a measured size lies outside of what the variants of the code give (measured / predicted - 1 where
+there is one variant). Nearly all published rows say whose code ran: for code that nobody named the same rows are asked
+once more with their framework and source taken away.
+
+Rows of one source (a publication, with all its tables) repeat one set-up with small changes, so every source weighs the
+same, however many rows it has. A cell is a counter in a situation; a cell with fewer than `FEWEST` sources takes the
+residuals of its counter in all situations in which the code is as well known. The band's ends are the quantiles that
+leave half of 1 - `LEVEL` on either side, corrected for the number of sources as in split conformal prediction
 ((k + 1) / k); each end is at least `LEAST`, and rounded up to half a percent. Judged is what would have been printed
 for sources that were left out.
 """
@@ -13,9 +17,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.judge.answers import Answer
+from benchmarks.judge.rows import Row
 
 #: The share of measured sizes that intervals shall hold.
 LEVEL = 0.9
@@ -29,7 +34,8 @@ _COUNTERS = {"max_allocated": "allocated", "end_allocated": "end_allocated", "ma
 
 @dataclass(frozen=True)
 class Residual:
-    """One row: its source, the counter and situation that its band is chosen by, and measured / predicted - 1."""
+    """One row: its source, the counter and situation that its band is chosen by, and how far off the measured size
+    was."""
 
     source: str
     counter: str
@@ -44,16 +50,24 @@ def residuals(answers: Iterable[Answer]) -> list[Residual]:
             each.row.publication,
             _COUNTERS.get(each.row.metric, "reserved"),
             each.situation or "unknown",
-            each.row.measured / each.predicted - 1,
+            each.residual,
         )
         for each in answers
-        if each.predicted and each.row.measured
+        if each.residual is not None
     ]
+
+
+def blinded(row: Row) -> Row:
+    """The row as somebody would tell it who does not know whose code ran."""
+    return replace(row, raw={**row.raw, "framework": None, "source": "not named"})
 
 
 def band(known: Sequence[Residual], counter: str, situation: str) -> tuple[float, float] | None:
     """Below and above for a cell, from residuals; None where there are none of its counter."""
-    of_counter = [each for each in known if each.counter == counter]
+    named = situation != "unknown"
+    of_counter = [
+        each for each in known if each.counter == counter and (each.situation != "unknown") is named
+    ]
     cell = [each for each in of_counter if each.situation == situation]
     chosen = cell if len({each.source for each in cell}) >= FEWEST else of_counter
     if not chosen:
@@ -108,8 +122,14 @@ def calibrated(answers: Iterable[Answer]) -> str:
             if its is not None:
                 lines.append(
                     f"{counter:14} {situation:10} {sources:7} {len(cell):4} {its[0]:6.1%} {its[1]:6.1%}"
-                    + ("" if sources >= FEWEST else "  (from all situations)")
+                    + ("" if sources >= FEWEST else "  (from other situations)")
                 )
-    covered, width, rows = left_out(known)
-    lines.append(f"left out source by source: {covered:.1%} of {rows} rows covered, median width {width:.1%}")
+    for what, chosen in (
+        ("code named", [each for each in known if each.situation != "unknown"]),
+        ("code not named", [each for each in known if each.situation == "unknown"]),
+    ):
+        covered, width, rows = left_out(chosen)
+        lines.append(
+            f"{what}, left out source by source: {covered:.1%} of {rows} rows covered, median width {width:.1%}"
+        )
     return "\n".join(lines)

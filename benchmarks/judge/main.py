@@ -65,9 +65,11 @@ def main(
         print(error, file=sys.stderr)
         return error.exit_code
     if asked.calibrate:
-        from benchmarks.judge.calibrate import calibrated
+        from benchmarks.judge.calibrate import blinded, calibrated
 
-        print(calibrated(points))
+        configs = asked.points.parent / "configs"
+        without = [answer(blinded(each.row), configs, importer, planner, replay=False) for each in points]
+        print(calibrated([*points, *without]))
     elif asked.json:
         print(json.dumps(as_json(points, verdicts), indent=1))
     else:

@@ -6,6 +6,7 @@ from benchmarks.judge.answers import answer
 from benchmarks.judge.rows import Row
 from oomph.errors import UsageError
 from oomph.phases import Phase
+from oomph.predict.interval import BANDS, Band
 from tests.predict.accuracy.fakes import KNOWN, peak, plan, rank, simple
 
 
@@ -39,6 +40,13 @@ def test_a_peak_is_the_highest_of_all_phases_but_saving(configs):
     assert given.error == pytest.approx(0.1)  # 110 / 100 - 1
     assert given.covered
     assert given.width == pytest.approx(20 / 110)
+
+
+def test_the_band_is_taken_off_an_interval_again(configs, monkeypatch):
+    monkeypatch.setitem(BANDS, ("allocated", "known"), Band(0.1, 0.2))
+    # variants from 1000 to 1100: 900 to 1320 with the band
+    given = asked(configs, plan(rank(peak(Phase.BACKWARD, 1000, 900, 1320))))
+    assert given.code == pytest.approx((1000, 1100))
 
 
 def test_evaluation_counts_where_the_plan_has_it(configs):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.judge.answers import Answer
-from benchmarks.judge.calibrate import Residual, band, left_out, residuals
+from benchmarks.judge.calibrate import Residual, band, blinded, left_out, residuals
 from benchmarks.judge.rows import Row
 
 
@@ -15,6 +15,32 @@ def test_a_residual_is_how_far_the_measured_lies_from_the_predicted():
     [its] = residuals([Answer(Row("a", "s", "max_active", 105), 100, situation="sharded")])
     assert its.value == pytest.approx(0.05)
     assert (its.counter, its.situation) == ("allocated", "sharded")
+
+
+def test_inside_of_the_codes_variants_nothing_is_off():
+    row = Row("a", "s", "max_allocated", 105)
+    within, above, below = (
+        Answer(row, 100, situation="known", code=code) for code in ((90, 110), (90, 100), (120, 140))
+    )
+    assert within.residual == 0
+    assert above.residual == pytest.approx(0.05)  # 105 / 100 - 1
+    assert below.residual == pytest.approx(-0.125)  # 105 / 120 - 1
+
+
+def test_a_blinded_row_says_not_whose_code_ran():
+    row = Row(
+        "a", "fms tables [x]", "max_allocated", 1, raw={"framework": "torch 2.4", "source": "fms tables [x]"}
+    )
+    its = blinded(row)
+    assert its.raw == {"framework": None, "source": "not named"}
+    # who published it still decides which rows are left out together
+    assert its.publication == "fms tables"
+
+
+def test_code_that_nobody_named_has_a_band_of_its_own():
+    known = cell("a", 0.02) + cell("b", 0.3, situation="unknown")
+    assert band(known, "allocated", "known") == (0.01, 0.02)
+    assert band(known, "allocated", "unknown") == (0.01, 0.3)
 
 
 def test_few_sources_give_their_extremes_rounded_up():
