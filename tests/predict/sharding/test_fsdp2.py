@@ -169,3 +169,46 @@ def test_packed_weights_are_gathered_as_they_are_stored():
     sizes = sizes_of(unit, Group(4), Fsdp2Options())
     assert sizes.shards == (129,)  # ceil(514 / 4)
     assert (sizes.copied, sizes.buffer, sizes.local) == ((), 516, ())
+
+
+CHECKPOINTED = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.utils.checkpoint import checkpoint
+mesh = init_device_mesh("cuda", (4,))
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = layer(WIDTH, HIDDEN), layer(HIDDEN, WIDTH)
+    def forward(self, x):
+        return self.down(self.up(x))
+class Checkpointed(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant={reentrant})
+def wrap(module):
+    return fully_shard(module, mesh=mesh)
+def block():
+    return {block}
+train(wrap(stack()))
+"""
+OUTSIDE, INSIDE = "Checkpointed(wrap(Block()))", "wrap(Checkpointed(Block()))"
+
+
+@pytest.mark.parametrize("block", [OUTSIDE, INSIDE])
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_recomputing_finds_parameters_gathered(reentrant, frozen, block):
+    stack = Stack(frozen=frozen)
+    peaks = traced_peaks(CHECKPOINTED.format(reentrant=reentrant, block=block), stack)
+
+    class Recomputing(Fsdp2):
+        def backward_after(self, unit, grads):
+            self.forward_before(unit)  # as a composed step does
+            self.forward_after(unit)
+            super().backward_after(unit, grads)
+
+    options = Fsdp2Options(loaded="device")
+    assert_close(played(lambda units, sink: Recomputing(units, sink, Group(WORLD), options), stack), peaks)
