@@ -67,7 +67,8 @@ def evaluate(step: Step) -> None:
         sink.free(first)
     sink.phase(Phase.EVAL, "output layer and loss")
     head = pieces.head(setup, _NO_GRAD)
-    handles = sink.play(head.forward, [hidden])
+    handed = [hidden] if head.model is None else sink.play(head.model, [hidden])
+    handles = sink.play(head.forward, handed)
     for each in head.kept:
         if handles[each] >= 0:
             sink.free(handles[each])

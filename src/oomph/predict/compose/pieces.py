@@ -27,6 +27,10 @@ _KEPT_BY_POLICY = frozenset(
 )
 
 
+#: Whose loop computes the loss from what the model returned; elsewhere the model does.
+_LOSS_OUTSIDE = frozenset(("litgpt", "lightning-thunder", "torchtitan", "torchtune", "minimind"))
+
+
 @dataclass(frozen=True)
 class Mode:
     """How a piece is played. grad: with autograd. requires: the hidden state wants a gradient. accumulates: gradients
@@ -225,6 +229,8 @@ def _head(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
         more = None
     if inner.compiles_loss or (inner.compiles_blocks and inner.code.compiled == "model"):
         scope = _compiled(inner, mode, after, root if more is None else None)
+    if code.logits_through_step and code.framework in _LOSS_OUTSIDE:
+        scope.returns = frozenset(kept)
     if recorded_loss(inner.variant) != code.loss and not inner.compiles_loss:
         scope.instead = _instead(inner, code.loss)
     late = code.outputs_to_fp32 and not code.cast_before_loss

@@ -263,7 +263,8 @@ class Setup:
         if quantization is None:
             return 0
         return sum(
-            each.count * constant_bytes(each.numel, quantization.kind, quantization.double, quantization.block)
+            each.count
+            * constant_bytes(each.numel, quantization.kind, quantization.double, quantization.block)
             for each in self.architecture.parameters
             if each.relative in self._quantized and not each.tied
         )

@@ -83,13 +83,13 @@ class Step:
                 forward.run()
                 if begins and code.zero_grad == "before_backward":
                     self.sharding.zero_grad()
-                self._let_go()
+                self.let_go()
                 held = forward.kept_bytes if code.logits_through_step else 0
                 backward = Backward(self, forward)
                 backward.run()
                 self._kept = [*forward.kept, *backward.attributes]
                 if not code.logits_through_step:
-                    self._let_go()
+                    self.let_go()
             self.sink.phase(Phase.OPTIMIZER, "the optimizer's step")
             self.sharding.step_begin()
             if not self.stepper.in_backward and not self.stepper.on_host:
@@ -103,7 +103,7 @@ class Step:
                 # A typical batch is taken to be half as long as the longest: the middle of what is possible.
                 self.end_bytes -= held // 2
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """The caller's names are bound to something else, or gone."""
         for handle in self._kept:
             self.sink.free(handle)
@@ -272,7 +272,11 @@ class Forward:
         if step.units.head:
             step.sharding.forward_before(step.units.head)
         self.head = pieces.head(self.setup, Mode(accumulates=accumulates))
-        self.head_handles = sink.play(self.head.forward, [hidden])
+        handed: Sequence[int] = [hidden]
+        if self.head.model is not None:
+            handed = sink.play(self.head.model, handed)
+            step.let_go()
+        self.head_handles = sink.play(self.head.forward, handed)
         self._casts(self.head, self.head_handles)
         self.kept_bytes = sum(self.head.forward.sizes[each] for each in self.head.kept)
         self.kept = [self.head_handles[each] for each in self.head.kept if self.head_handles[each] >= 0]

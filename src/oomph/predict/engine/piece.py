@@ -39,7 +39,8 @@ class Piece:
     wants none. grads: in the order in which they come. casts: numbers of weights that autocast cast and keeps until it
     ends; after_forward: those that nothing else frees. kept: numbers of what the caller holds for longer. policy: of
     what a checkpoint policy keeps for the recomputation. attributes: of what lives as long as the graph, that is, as
-    the loss or the logits of the caller.
+    the loss or the logits of the caller. model: what runs before `forward`, until the model returned, where the loss is
+    its caller's: `forward` is handed all of its blocks.
     """
 
     forward: Template
@@ -55,6 +56,7 @@ class Piece:
     kept: tuple[int, ...] = ()
     policy: tuple[int, ...] = ()
     attributes: tuple[int, ...] = ()
+    model: Template | None = None
 
 
 def template(heap: Heap, begin: int, end: int, first_own: int, sizes: int | None = None) -> Template:
@@ -126,7 +128,11 @@ def build(
         entry is not None and storage not in scope.pinned and entry.storage.refs < 1 + _saves(entry, graph)
     )
     count, events = len(heap.sizes), len(heap.events)
-    forward = template(heap, 0, events, 1 + len(given))
+    model = None
+    begin, own = scope.returned
+    if begin:
+        model = template(heap, 0, begin, 1 + len(given), own)
+    forward = template(heap, begin, events, own if begin else 1 + len(given))
     casts = [each.storage.number for each in scope.cached.values()]
     for each in scope.cached.values():
         each.storage.refs -= 1
@@ -147,6 +153,7 @@ def build(
         kept=tuple(scope.tensor(number).storage.number for number in kept),
         policy=tuple(each.number for each in scope.kept),
         attributes=tuple(each.number for each in scope.attributes),
+        model=model,
     )
     if graph is None or not out.requires:
         return piece

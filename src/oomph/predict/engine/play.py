@@ -80,6 +80,9 @@ class Scope:
     wanted: frozenset[int] | None = None
     kept: list[Storage] = field(default_factory=list)
     given: list[Storage] = field(default_factory=list)
+    #: What the model returns, where the loss is its caller's; and the events and blocks up to then.
+    returns: frozenset[int] = frozenset()
+    returned: tuple[int, int] = (0, 0)
     #: Inputs of quantised layers are attributes of their node, and live as long as the graph (bitsandbytes to 0.42).
     keeps_inputs: bool = False
     attributes: list[Storage] = field(default_factory=list)
@@ -150,6 +153,8 @@ def run(scope: Scope, section: Section) -> None:
         operate(scope, item[1], item[2], item[3])
         if scope.graph is not None and scope.graph.saves > saves:
             scope.last_save = number
+        if not scope.returns.isdisjoint(item[3]):
+            scope.returned = (len(scope.heap.events), len(scope.heap.sizes))
         if scope.partition is not None:
             _free_used(scope, scope.partition, number)
 
