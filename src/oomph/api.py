@@ -277,7 +277,7 @@ def plan(
     """
     from oomph.job.change import with_values
     from oomph.job.defaults import with_defaults
-    from oomph.job.inputs import Inputs, read_inputs
+    from oomph.job.inputs import WHOLE, Inputs, read_inputs
     from oomph.job.model import Job
     from oomph.job.placement import with_hardware, with_ranks
 
@@ -289,7 +289,7 @@ def plan(
         found = asked(gpu)
     count = found.count if found is not None and gpus is None else gpus
     if isinstance(job, Job):
-        given = Inputs(job, frozenset({"batch", "precision"}))
+        given = Inputs(job, WHOLE)
     else:
         several = [job] if isinstance(job, (str, os.PathLike)) else list(job)
         given = read_inputs([os.fspath(each) for each in several], network=network, gpus=count)

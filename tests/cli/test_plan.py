@@ -160,6 +160,13 @@ def test_flags_become_fields(run, planner, arguments, path, value) -> None:
         assert found == value
 
 
+def test_adapters_are_on_modules_that_the_model_has(run, planner) -> None:
+    assert run("plan", "gpt2", "--lora", "8").exit_code == 0
+    assert planner.job.method.lora == Lora(rank=8, targets=("c_attn",))
+    assert run("plan", "gpt2", "--lora", "8", "--lora-targets", "q_proj,v_proj").exit_code == 0
+    assert planner.job.method.lora == Lora(rank=8)
+
+
 def test_a_sequence_is_no_longer_than_the_positions_by_default(run, planner) -> None:
     assert run("plan", "gpt2").exit_code == 0
     assert planner.job.batch.sequence == 1024

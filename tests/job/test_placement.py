@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 from oomph.errors import InputError, UsageError
 from oomph.hardware.names import asked
 from oomph.job.defaults import with_defaults
-from oomph.job.inputs import read_inputs
-from oomph.job.model import Dimension, Hardware, Job, Method, Model, Parallel, Precision
+from oomph.job.inputs import WHOLE, read_inputs
+from oomph.job.model import Dimension, Hardware, Job, Lora, Method, Model, Parallel, Precision
 from oomph.job.placement import with_hardware, with_ranks
 
 
@@ -80,6 +84,48 @@ def test_a_precision_in_part_said_is_said() -> None:
 def test_the_precision_that_is_taken(gpu, method, strategy, precision) -> None:
     job = Job(method=Method(method), parallel=Parallel(strategy=strategy), hardware=Hardware(gpu=gpu))
     assert with_defaults(job, ())[0].precision == precision
+
+
+def test_adapters_go_where_peft_puts_them() -> None:
+    """Against PEFT's own table, read from its source: importing it takes seconds."""
+    spec = importlib.util.find_spec("peft")
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse((Path(spec.origin).parent / "utils" / "constants.py").read_text())
+    name = "TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING"
+    table = next(
+        each.value
+        for each in tree.body
+        if isinstance(each, ast.Assign) and getattr(each.targets[0], "id", "") == name
+    )
+    known = ast.literal_eval(table)
+    families = (
+        "llama",
+        "gpt2",
+        "bloom",
+        "falcon",
+        "gpt_neox",
+        "gpt_bigcode",
+        "phi",
+        "t5",
+        "bert",
+        "deberta-v2",
+        "opt",
+    )
+    for family in families:
+        job = Job(model=Model(family=family), method=Method("lora", Lora(rank=4)))
+        chosen, sentences = with_defaults(job, ("batch", "precision"))
+        assert chosen.method.lora is not None
+        assert list(chosen.method.lora.targets) == known[family]
+        assert len(sentences) == 1
+
+
+def test_targets_that_were_given_stay() -> None:
+    gpt2 = Model(family="gpt2")
+    given = Job(model=gpt2, method=Method("lora", Lora(targets=("c_proj",))))
+    assert with_defaults(given, ("batch", "precision")) == (given, ())
+    said = Job(model=gpt2, method=Method("lora", Lora()))
+    assert with_defaults(said, WHOLE) == (said, ())
 
 
 def test_no_more_tokens_than_positions() -> None:

@@ -41,6 +41,7 @@ class _Overlay:
     """Values for paths of the job, in the order in which they are set."""
 
     values: dict[str, object] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)
 
     def put(self, path: str, value: object | None) -> None:
         """A value, unless it is None: what was not given changes nothing."""
@@ -63,7 +64,7 @@ def job_of(request: Request) -> Understood:
         overlay.put(path, value)
     job = _with_values(job, overlay.values)
     job = with_ranks(job, overlay.values)
-    said = {*overlay.values, *given.said}
+    said = {*overlay.values, *overlay.said, *given.said}
     job, assumptions = with_defaults(job, said)
     if not job.model.family and not job.model.config:
         raise UsageError(
@@ -177,6 +178,7 @@ def _method(request: Request, overlay: _Overlay, job: Job) -> None:
         if not targets:
             raise UsageError("--lora-targets is empty: name modules (q_proj,v_proj), or say all-linear")
         lora = replace(lora, targets=targets)
+        overlay.said.add("method.lora.targets")
     lora = replace(lora, dora=request.dora or lora.dora)
     quantization = method.quantization
     if request.quantization is not None:

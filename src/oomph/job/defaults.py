@@ -12,10 +12,26 @@ from msgspec.structs import replace
 
 from oomph.errors import UsageError
 from oomph.hardware.names import gpu
-from oomph.job.model import DType, Job, Precision
+from oomph.job.model import DType, Job, Lora, Precision
 
 #: bf16 needs Ampere or later (CUDA programming guide: arithmetic of __nv_bfloat16 from compute capability 8.0).
 _BF16 = (8, 0)
+
+#: What PEFT adapts where nobody says: query and value projections, by what a family calls them
+#: (peft/utils/constants.py, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING). Other families are as llama.
+_TARGETS = {
+    "t5": ("q", "v"),
+    "mt5": ("q", "v"),
+    "gpt2": ("c_attn",),
+    "gpt_bigcode": ("c_attn",),
+    "bloom": ("query_key_value",),
+    "falcon": ("query_key_value",),
+    "gpt_neox": ("query_key_value",),
+    "bert": ("query", "value"),
+    "roberta": ("query", "value"),
+    "deberta-v2": ("query_proj", "value_proj"),
+    "phi": ("q_proj", "v_proj", "fc1", "fc2"),
+}
 
 Step = Callable[[Job, Collection[str]], tuple[Job, str]]
 
@@ -24,7 +40,7 @@ def with_defaults(job: Job, said: Collection[str]) -> tuple[Job, tuple[str, ...]
     """The job with a choice for each part that is not in `said` (paths of fields, "batch.micro"; a part stands for all
     of its fields), and a sentence for each choice."""
     sentences = []
-    for step in (_strategy, _precision, _batch, _sequence):
+    for step in (_strategy, _targets, _precision, _batch, _sequence):
         job, sentence = step(job, said)
         if sentence:
             sentences.append(sentence)
@@ -45,6 +61,16 @@ def _strategy(job: Job, said: Collection[str]) -> tuple[Job, str]:
         job,
         f"DDP over {parallel.data} GPUs: nothing says how they share the work (--fsdp, --zero, --gpus 1).",
     )
+
+
+def _targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
+    """Which modules have adapters: as PEFT chooses them for the family."""
+    lora = job.method.lora
+    if lora is None or "method.lora.targets" in said or lora.targets != Lora().targets:
+        return job, ""
+    targets = _TARGETS.get(job.model.family, lora.targets)
+    job = replace(job, method=replace(job.method, lora=replace(lora, targets=targets)))
+    return job, f"Adapters on {', '.join(targets)}, as PEFT's: nothing says where (--lora-targets)."
 
 
 def _precision(job: Job, said: Collection[str]) -> tuple[Job, str]:

@@ -13,7 +13,7 @@ from oomph.errors import InputError, UsageError
 from oomph.job.model import Job
 
 #: A job file of oomph's own decides all that has a default for jobs that are described by flags.
-_ALL = frozenset({"batch", "precision"})
+WHOLE = frozenset({"batch", "precision", "method.lora.targets"})
 #: Bytes of a job file at most.
 _LARGEST = 4 << 20
 #: Endings of files: a name with one of them is no model's.
@@ -81,7 +81,7 @@ def _read_files(files: Sequence[str], *, network: bool, gpus: int | None) -> Inp
         from oomph.job.toml import from_toml
 
         try:
-            return Inputs(from_toml(_text(own[0]), network=network), _ALL)
+            return Inputs(from_toml(_text(own[0]), network=network), WHOLE)
         except UsageError as error:
             raise UsageError(f"{own[0]}: {error}") from None
     from oomph.job.importers import merge, read
