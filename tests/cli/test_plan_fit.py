@@ -28,6 +28,7 @@ def arithmetic(monkeypatch):
 
     made = SimpleNamespace(plan=plan, peak_bytes=lambda job: max(needs(job).values()))
     monkeypatch.setitem(sys.modules, "oomph.predict.plan", made)
+    monkeypatch.setattr("oomph.remedy.short.short_peak_bytes", lambda _: None)
 
 
 def test_fit(run):

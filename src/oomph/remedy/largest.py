@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from oomph.errors import UsageError
 from oomph.job.families import architecture, dimensions
 from oomph.job.model import Dimension, Job
-from oomph.remedy.room import Planner, Predictor, planned, predicted, room_of, upper
+from oomph.remedy.room import Planner, Predictor, planned, quickly, room_of, upper
 
 What = Literal["batch", "seq", "params"]
 #: Keys of config.json under which families write the number of layers.
@@ -42,7 +42,7 @@ def largest(
     what: What,
     headroom: float = 0.05,
     *,
-    predictor: Predictor = predicted,
+    predictor: Predictor = quickly,
     planner: Planner = planned,
 ) -> Largest:
     """The largest micro-batch, sequence length (in steps of 128 tokens) or number of parameters (by layers) that fits

@@ -12,7 +12,7 @@ from oomph.hardware.tables import Machine
 from oomph.job.model import Job
 from oomph.remedy.changes.machine import CLOUDS, machines
 from oomph.remedy.costs import Cost, cost
-from oomph.remedy.room import Predictor, predicted, upper
+from oomph.remedy.room import Predictor, quickly, upper
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def compare_machines(
     clouds: Sequence[str] = tuple(CLOUDS),
     headroom: float = 0.05,
     *,
-    predictor: Predictor = predicted,
+    predictor: Predictor = quickly,
 ) -> tuple[MachineFit, ...]:
     """The job on one machine of each type: those where it fits first, by GPUs and then by time per token.
 

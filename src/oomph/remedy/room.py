@@ -26,13 +26,30 @@ def planned(job: Job, replay: bool) -> Plan:
 
 def predicted(job: Job) -> int:
     """The default predictor: the job is filled and checked, then its peaks are added up."""
+    from oomph.predict.plan import peak_bytes
+
+    return peak_bytes(_filled(job))
+
+
+def quickly(job: Job) -> int:
+    """The predictor of a search: as `predicted`, from a few layers where all are equal (`remedy.short`)."""
+    from oomph.predict.compose import supported
+    from oomph.predict.plan import peak_bytes
+    from oomph.remedy.short import short_peak_bytes
+
+    filled = _filled(job)
+    supported.check(filled)
+    found = short_peak_bytes(filled)
+    return peak_bytes(filled) if found is None else found
+
+
+def _filled(job: Job) -> Job:
     from oomph.job.check import check
     from oomph.job.resolve import resolve
-    from oomph.predict.plan import peak_bytes
 
     filled = resolve(job)[0]
     check(filled)
-    return peak_bytes(filled)
+    return filled
 
 
 def upper(job: Job, peak_bytes: int) -> int:
@@ -59,10 +76,9 @@ def room_of(plan: Plan, headroom: float) -> Room | None:
     if plan.capacity_bytes is None:
         return None
     rest = 0
-    if plan.ranks:
-        outside = plan.worst.outside
-        # The capacity has the context taken off already; what else is outside (NCCL, libraries) has not.
-        rest = sum(high for name, _, high in outside.parts if "context" not in name.lower())
+    if plan.ranks and plan.job.hardware.capacity_bytes is None:
+        # The card's capacity has the context taken off already; what else is outside (NCCL, libraries) has not.
+        rest = max(0, plan.worst.outside.high_bytes - plan.worst.outside.context_high_bytes)
     size = max(0, int((plan.capacity_bytes - rest) * (1 - headroom)))
     failing = frozenset(
         phase for rank in plan.ranks for phase, peak in rank.phases.items() if peak.high_bytes > size

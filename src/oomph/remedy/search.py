@@ -19,7 +19,7 @@ from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES, Change, axes
 from oomph.remedy.costs import Cost, cost
 from oomph.remedy.pareto import pareto
-from oomph.remedy.room import Planner, Predictor, planned, predicted, room_of, upper
+from oomph.remedy.room import Planner, Predictor, planned, predicted, quickly, room_of, upper
 
 #: Combinations that are looked at, at most.
 MOST = 20_000
@@ -78,7 +78,7 @@ def fit(
     headroom: float = 0.05,
     allow: Collection[str] = frozenset(),
     *,
-    predictor: Predictor = predicted,
+    predictor: Predictor = quickly,
     planner: Planner = planned,
     replay: bool = True,
     most: int = MOST,
@@ -100,7 +100,8 @@ def fit(
         return FitResult(base, room.bytes, (), True, before)
     search = _Search(job, room.bytes, predictor, most)
     search.run(axes(job, allow), room.failing)
-    choices = _best(search.fitting)
+    exact = predicted if predictor is quickly else predictor
+    choices = _confirmed(_best(search.fitting), exact, room.bytes)
     if replay:
         choices = _replayed(choices, planner)
     nearest = None if choices else search.nearest
@@ -140,6 +141,16 @@ def key_of(choice: Choice) -> tuple[float, ...]:
 def _order(choice: Choice) -> tuple[float, ...]:
     time, memory, fidelity, code = key_of(choice)
     return (time, fidelity, code, len(choice.changes), memory, choice.cost.per_token)
+
+
+def _confirmed(choices: list[Choice], predictor: Predictor, room_bytes: int) -> list[Choice]:
+    """The choices with whole predictions; one that does not fit by them is left out."""
+    made = []
+    for choice in choices:
+        peak = predictor(choice.job)
+        if upper(choice.job, peak) <= room_bytes:
+            made.append(replace(choice, peak_bytes=peak, upper_bytes=upper(choice.job, peak)))
+    return made
 
 
 def _replayed(choices: list[Choice], planner: Planner) -> list[Choice]:

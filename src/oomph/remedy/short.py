@@ -1,0 +1,120 @@
+"""The highest allocated bytes of a model with many equal layers, from the same model with a few.
+
+A search predicts thousands of jobs. Each place of a step (the forward of the second layer, the backward of the last
+but one, the loss, the optimizer) holds an amount that grows by the same number of bytes with each further layer:
+weights, gradients and states of a layer, and what its forward left. So a step is composed with four and with five
+layers, and the amount at each place is continued to the real number. Layers between the second and the last but one lie on the line
+between those, so none of them is higher than both.
+
+Where layers differ, or a strategy counts in buckets that many layers fill and few do not, the whole model is composed.
+What is listed in the end is composed whole in any case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from oomph.job.families import architecture
+from oomph.job.model import Job
+from oomph.phases import Phase
+from oomph.predict.compose.run import compose, setup_of
+from oomph.predict.frameworks import variants
+from oomph.predict.peak_sink import PeakSink
+
+_FEW = 4
+#: Below this number of layers there is nothing to win.
+_MANY = 12
+_LAYER = re.compile(r"\d+")
+#: Strategies whose buffers are those of units, not of buckets.
+_BY_UNIT = ("none", "fsdp1_full_shard", "fsdp1_shard_grad_op", "fsdp2_full", "fsdp2_no_reshard")
+#: Families whose layers alternate by themselves, and keys of config.json that make layers differ.
+_ALTERNATE = ("gemma2", "gemma3_text", "gpt_oss", "olmo3", "cohere2")
+_DIFFER = (
+    "layer_types",
+    "sliding_window_pattern",
+    "no_rope_layers",
+    "mlp_only_layers",
+    "first_k_dense_replace",
+)
+
+_Place = tuple[Phase, str, int]
+
+
+def short_peak_bytes(job: Job) -> int | None:
+    """The same as `predict.plan.peak_bytes` for a job as it is, to some bytes of rounding; None where it has to be
+    composed whole. Raises UsageError as `compose` does."""
+    layers = architecture(job.model).depth()
+    if not _is_regular(job, layers):
+        return None
+    few, more = _places(job, _FEW), _places(job, _FEW + 1)
+    if few is None or more is None or few.keys() != more.keys():
+        return None
+    return max(size + (more[place] - size) * (layers - _FEW) for place, size in few.items())
+
+
+def _is_regular(job: Job, layers: int) -> bool:
+    """Whether every layer is like the others, and counts alike."""
+    parts = architecture(job.model)
+    return (
+        layers >= _MANY
+        and len(parts.stacks) == 1
+        and len(set(parts.per_layer)) == 1
+        and job.parallel.strategy in _BY_UNIT
+        and job.parallel.pipeline == 1
+        and job.checkpointing.mode != "every_n"
+        and job.evaluation.batch is None
+        and job.model.family not in _ALTERNATE
+        and not any(job.model.get(key) for key in _DIFFER)
+    )
+
+
+def _places(job: Job, layers: int) -> dict[_Place, int] | None:
+    """The highest level at each place of a step of the model with so many layers. None where a place is a layer that is
+    neither near the beginning nor near the end."""
+    setup = setup_of(job, variants(job)[0])
+    # A cached property: all that follows counts layers by it.
+    setup.__dict__["layers"] = layers
+    sink = _Places(layers)
+    compose(setup, sink)
+    return sink.finished()
+
+
+class _Places(PeakSink):
+    """A sink that keeps the highest level of each stretch between two calls of `phase`."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__(compose=False)
+        self._layers = layers
+        self._found: dict[_Place, int] = {}
+        self._times: Counter[tuple[Phase, str]] = Counter()
+        self._place: _Place | None = None
+
+    def phase(self, phase: Phase, where: str = "") -> None:
+        """Each stretch has its own highest level: that of the whole phase is not asked for."""
+        self._close()
+        named = (phase, _LAYER.sub(self._role, where))
+        self._times[named] += 1
+        self._place = (*named, self._times[named])
+        self._settle()
+        self._phase = phase
+        self._where = where
+        self._high = self._level
+        self._peaks.clear()
+        self._write({})
+
+    def _role(self, found: re.Match[str]) -> str:
+        """Layers by their distance from the nearer end; those in the middle are one place."""
+        number = int(found[0])
+        if number < 2:
+            return f"<{number}"
+        return f">{self._layers - number}" if self._layers - number <= 2 else "between"
+
+    def _close(self) -> None:
+        if self._place is not None:
+            self._found[self._place] = self._high
+
+    def finished(self) -> dict[_Place, int]:
+        """The highest level of each place, but for those between."""
+        self._close()
+        return {place: size for place, size in self._found.items() if "between" not in place[1]}
