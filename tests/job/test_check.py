@@ -150,6 +150,7 @@ ACCEPTED: list[dict[str, object]] = [
     {"method.name": "qlora", "method.lora.rank": 8, "method.quantization.kind": "nf4"},
     {"method.frozen": "model.embed_tokens"},
     {"method.frozen": "layers.0"},
+    {"method.frozen": "model.language_model"},  # as another version of transformers may call it
     {"hardware.gpu": "v100-32gb", "precision.compute": "fp16", "precision.autocast": True},
     {"hardware.gpu": "h100-80gb", "precision.compute": "fp8"},
     {"hardware.gpu": "mi300x", "precision.compute": "bf16", "attention": "flash_attention_2"},

@@ -41,6 +41,8 @@ LORA = {
         ({"precision.weights": "bf16", "optimizer.impl": "torchao"}, "optimizer.state", "int8"),
         ({"precision.weights": "bf16", "optimizer.impl": "bnb_paged"}, "optimizer.state", "fp32"),
         ({"optimizer.state": "int8", "optimizer.impl": "bnb"}, "optimizer.state", "int8"),
+        ({"optimizer.name": "sgd"}, "optimizer.state", None),
+        ({"optimizer.name": "sgd", "optimizer.momentum": 0.9}, "optimizer.state", "fp32"),
         ({"framework.name": "trl"}, "checkpointing.reentrant", None),
         ({"checkpointing.mode": "full"}, "checkpointing.reentrant", None),
         ({"checkpointing.mode": "full", "framework.name": "torchtitan"}, "checkpointing.reentrant", False),

@@ -272,7 +272,9 @@ def _targets(job: Job, found: Architecture, _dims: dict[str, int]) -> Iterator[s
             yield f"No module of {_who(job)} is called {_listed(lora.targets)}; its linear modules are {there}."
     every = [one.name.replace("{}", "0") for one in found.parameters]
     for prefix in job.method.frozen:
-        if job.framework.name in _PEFT and not any(f".{prefix}" in f".{name}" for name in every):
+        # the first part is enough: what lies below it is called otherwise in other versions of transformers
+        start = f".{prefix.partition('.')[0]}"
+        if job.framework.name in _PEFT and not any(start in f".{name}" for name in every):
             tops = ", ".join(dict.fromkeys(".".join(name.split(".")[:2]) for name in every))
             yield f"method.frozen: {_who(job)} has nothing called {_listed([prefix])}; it has {tops}."
 

@@ -72,8 +72,8 @@ def _trained(job: Job) -> DType:
 
 def _state(job: Job) -> tuple[Job, str]:
     optimizer, zero = job.optimizer, job.parallel.strategy.startswith("zero")
-    if optimizer.state is not None:
-        return job, ""
+    if optimizer.state is not None or (optimizer.name == "sgd" and not optimizer.momentum):
+        return job, ""  # said, or without any
     kind: DType
     if optimizer.impl == "torchao":
         kind, why = "int8", "torchao's 8-bit optimizer is the usual one"
