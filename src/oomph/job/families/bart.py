@@ -69,7 +69,10 @@ def _stack(parts: Parts, dims: dict[str, int], shared: bool, decoder: bool) -> N
 
 
 def build(read: Reader, dims: dict[str, int]) -> Parts:
-    """The parameters. Untied, encoder and decoder have embeddings of their own in transformers 5; before, they shared one."""
+    """The parameters.
+
+    Untied, encoder and decoder have embeddings of their own in transformers 5; before, they shared one.
+    """
     parts, shared = Parts(), read.major < 5 or read.switch("tie_word_embeddings")
     with parts.under("model"):
         parts.tokens("shared", dims["vocab"], dims["hidden"])
