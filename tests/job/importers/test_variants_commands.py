@@ -89,6 +89,9 @@ def test_megatron_pads_the_vocabulary():
     found, _ = merge(read(f"{flags} --vocab-size 1000 --tensor-model-parallel-size 2"), gpus=2)
     assert found.model.get("vocab_size") == 1024
     assert found.model.family == "gpt2"
+    # Dropout is 0.1 unless it is written.
+    assert found.model.get("resid_pdrop") == 0.1
+    assert merge(read(f"{flags} --hidden-dropout 0.0"))[0].model.get("resid_pdrop") == 0.0
     assert "selective" in " ".join(read(f"{flags} --recompute-granularity selective").unsupported)
     assert "num_experts" in " ".join(read(f"{flags} --num-experts 8").unsupported)
     assert "new_flag" in " ".join(read(f"{flags} --new-flag 8").unknown)

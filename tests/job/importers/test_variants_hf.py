@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from oomph.job.model import Evaluation, Lora, Optimizer, Parallel
+from oomph.job.importers import read
+from oomph.job.model import Evaluation, Lora, Optimizer, Parallel, Quantization
 from tests.job.importers.tables import job, refused, unknown
 
 TRAINER = {"output_dir": "out", "learning_rate": 1e-5, "per_device_train_batch_size": 1}
@@ -136,6 +139,13 @@ def test_what_deepspeed_does_and_a_job_cannot_say(changes, says):
     assert says in refused({"train_micro_batch_size_per_gpu": 1} | changes)
 
 
+def test_settings_of_zero_that_need_less_than_what_is_planned_are_noted():
+    table = {"zero_optimization": {"stage": 3, "sub_group_size": 1e8}, "bf16": {"enabled": True}}
+    assert [note for note in read(json.dumps(table)).notes if "sub_group_size = 100000000.0" in note]
+    table = {"zero_optimization": {"stage": 3, "sub_group_size": 1e9}, "bf16": {"enabled": True}}
+    assert not [note for note in read(json.dumps(table)).notes if "sub_group_size" in note]
+
+
 def test_parts_of_deepspeed_that_are_off_are_nothing():
     off = {"elasticity": {"enabled": False}, "amp": {"enabled": False}, "flops_profiler": {"enabled": False}}
     table = {"zero_optimization": {"stage": 1}, **off}
@@ -159,3 +169,14 @@ def test_adapters_that_peft_has_and_a_job_cannot_say():
 def test_full_names_of_modules_are_their_last_parts():
     table = {"peft_type": "LORA", "r": 8, "target_modules": ["self_attn.q_proj", "mlp.down_proj"]}
     assert job(table).method.lora.targets == ("q_proj", "down_proj")
+
+
+def test_quantised_checkpoints():
+    model = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    gptq = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False}
+    assert job(model | {"quantization_config": gptq}).method.quantization == Quantization(
+        kind="gptq4", block=128, prepared=True
+    )
+    assert "bits 8" in refused(model | {"quantization_config": gptq | {"bits": 8}})
+    assert "awq" in refused(model | {"quantization_config": {"quant_method": "awq", "bits": 4}})
+    assert "fp8" in refused(model | {"quantization_config": {"quant_method": "fp8"}})

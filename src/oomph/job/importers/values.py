@@ -117,6 +117,19 @@ def to_whole(path: str, least: int = 1) -> Handler:
     return handle
 
 
+def to_share(path: str) -> Handler:
+    """A share from 0 to 1."""
+
+    def handle(collector: Collector, key: str, value: object) -> None:
+        number = real(value)
+        if number is not None and 0 <= number <= 1:
+            collector.put(path, number, key, value)
+        elif value is not None and value != "":
+            collector.refuse(key, value, "not a share from 0 to 1")
+
+    return handle
+
+
 def to_flag(path: str, *, invert: bool = False) -> Handler:
     """True or false."""
 

@@ -25,6 +25,8 @@ MODEL_ARGS=(
     --normalization RMSNorm
     --untie-embeddings-and-output-weights
     --disable-bias-linear   # as Llama
+    --attention-dropout 0.0
+    --hidden-dropout 0.0
     --vocab-size 128256
 )
 TRAINING_ARGS=(

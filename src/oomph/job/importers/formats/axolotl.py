@@ -125,6 +125,11 @@ def _bnb(collector: Collector, key: str, value: object) -> None:
         collector.put("given.single_quant", True, key, value)
 
 
+def _device_map(collector: Collector, key: str, value: object) -> None:
+    if not off(value) and value not in ("auto", "cuda"):
+        collector.refuse(key, value, "layers on several GPUs of one process, or on the host")
+
+
 def _max_memory(collector: Collector, key: str, value: object) -> None:
     if not off(value):
         collector.refuse(key, value, "layers on several GPUs of one process, or on the host")
@@ -186,6 +191,13 @@ _KEYS: dict[str, Handler] = {
     "cut_cross_entropy": _cut,
     "flash_attn_cross_entropy": _fused_ce,
     "chunked_cross_entropy": to_flag("given.chunked"),
+    "flash_attn_fuse_mlp": _kernels,
+    "flash_attn_rms_norm": _kernels,
+    "embeddings_skip_upcast": noted(
+        "the embedding stays in low precision; planned is fp32 beside quantised weights"
+    ),
+    "batch_flattening": noted("sequences are joined without padding; planned is a batch of full length"),
+    "device_map": _device_map,
     "liger_rope": _kernels,
     "liger_rms_norm": _kernels,
     "liger_layer_norm": _kernels,

@@ -146,7 +146,26 @@ def _checkpointing(collector: Collector, key: str, value: object) -> None:
         )
 
 
+def _unless(usual: int, text: str) -> Handler:
+    """A note where a number is not the usual one."""
+
+    def handle(collector: Collector, key: str, value: object) -> None:
+        if whole(value) not in (usual, None):
+            collector.note(f"{key} = {value}: {text}")
+
+    return handle
+
+
+def _linear(collector: Collector, key: str, value: object) -> None:
+    if flag(value) is False:
+        collector.refuse(key, value, "linear layers of PyTorch's own, which keep gathered weights")
+
+
 _ZERO: dict[str, Handler] = {
+    "sub_group_size": auto(_unless(10**9, "the step is planned over all elements at once, which needs more")),
+    "stage3_max_reuse_distance": auto(_unless(10**9, "planned is DeepSpeed's default, 1e9")),
+    "max_reuse_distance": auto(_unless(10**9, "planned is DeepSpeed's default, 1e9")),
+    "memory_efficient_linear": _linear,
     "stage": auto(to_whole("given.zero.stage", least=0)),
     "reduce_bucket_size": auto(to_whole("parallel.zero_reduce_bucket")),
     "allgather_bucket_size": auto(to_whole("parallel.zero_allgather_bucket")),

@@ -115,9 +115,15 @@ def _strategy(collector: Collector, key: str, value: object) -> None:
         "offload_optimizer",
         "offload_parameters",
     }
+    keys: dict[str, Handler] = {
+        "limit_all_gathers": to_flag("parallel.limit_all_gathers"),
+        "use_orig_params": to_flag("parallel.use_orig_params"),
+        "forward_prefetch": to_flag("parallel.forward_prefetch"),
+        "mixed_precision": refused("a MixedPrecision of its own"),
+    }
     collector.read(
         {k: v for k, v in settings.items() if k not in used},
-        {},
+        keys,
         harmless("lightning.strategy"),
         parent=f"{key}.",
     )

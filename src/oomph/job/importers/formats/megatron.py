@@ -12,7 +12,17 @@ from oomph.job.importers.formats.harmless import harmless
 from oomph.job.importers.formats.hf_keys import put_optimizer
 from oomph.job.importers.imported import Collector, Handler, Imported
 from oomph.job.importers.text import Source
-from oomph.job.importers.values import flag, off, refused, to_choice, to_flag, to_whole, whole
+from oomph.job.importers.values import (
+    flag,
+    noted,
+    off,
+    refused,
+    to_choice,
+    to_flag,
+    to_share,
+    to_whole,
+    whole,
+)
 
 _SOURCE = "Megatron-LM's default"
 
@@ -110,6 +120,9 @@ _KEYS: dict[str, Handler] = {
     "grad_reduce_in_bf16": to_flag("given.bf16_grads"),
     "cross_entropy_loss_fusion": to_flag("given.fused_ce"),
     "optimizer_cpu_offload": to_flag("given.cpu_offload"),
+    "hidden_dropout": to_share("given.hidden_dropout"),
+    "attention_dropout": to_share("given.attention_dropout"),
+    "fp8_param_gather": noted("weights are planned in bf16, which needs more"),
     "num_experts": _more_than(0, "experts of Megatron"),
     "use_torch_fsdp2": refused("FSDP of PyTorch inside Megatron"),
     "use_megatron_fsdp": refused("Megatron's FSDP"),
@@ -190,10 +203,15 @@ def _finish_model(collector: Collector, plain: Mapping[str, object]) -> None:
             "max_position_embeddings": number("positions") or number("sequence") or 4096,
             "tie_word_embeddings": tied,
             "attention_bias": bool(collector.get("given.qkv_bias")),
+            "attention_dropout": _dropout(collector, "attention"),
             "mlp_bias": False,
         }
         if not collector.get("given.no_bias"):
             collector.refuse("add_bias_linear", True, "biases of a llama-like model")
+        if _dropout(collector, "hidden"):
+            collector.refuse(
+                "hidden_dropout", _dropout(collector, "hidden"), "of a llama-like model; 0.1 by default"
+            )
         if collector.get("given.qk_norm"):
             collector.refuse("qk_layernorm", True)
     else:
@@ -206,6 +224,9 @@ def _finish_model(collector: Collector, plain: Mapping[str, object]) -> None:
             "n_positions": number("positions") or whole(collector.get("batch.sequence")) or 1024,
             "vocab_size": vocab,
             "tie_word_embeddings": tied,
+            "attn_pdrop": _dropout(collector, "attention"),
+            "embd_pdrop": _dropout(collector, "hidden"),
+            "resid_pdrop": _dropout(collector, "hidden"),
         }
         if (
             collector.get("given.swiglu")
@@ -225,6 +246,12 @@ def _finish_model(collector: Collector, plain: Mapping[str, object]) -> None:
         )
     collector.model = from_config(config, "Megatron-LM's arguments")
     _ = plain
+
+
+def _dropout(collector: Collector, which: str) -> float:
+    """0.1 unless it is written (arguments.py)."""
+    found = collector.get(f"given.{which}_dropout")
+    return found if isinstance(found, float) else 0.1
 
 
 def _vocab(collector: Collector) -> int | None:

@@ -14,6 +14,7 @@ from oomph.job.importers.imported import Collector, Handler, Imported
 from oomph.job.importers.text import Source
 from oomph.job.importers.values import (
     flag,
+    noted,
     off,
     refused,
     table,
@@ -61,6 +62,10 @@ def _positive(path: str) -> Handler:
 def _experts(collector: Collector, key: str, value: object) -> None:
     if (whole(value) or 0) > 1:
         collector.refuse(key, value, "experts that are split across tensor-parallel ranks")
+
+
+def _microbatches(collector: Collector, key: str, value: object) -> None:
+    collector.put("given.microbatches", value, key, value)
 
 
 def _schedule(collector: Collector, key: str, value: object) -> None:
@@ -134,6 +139,8 @@ _PARALLEL: dict[str, Handler] = {
     "expert_parallel_degree": _positive("parallel.expert"),
     "expert_tensor_parallel_degree": _experts,
     "pipeline_parallel_schedule": _schedule,
+    "pipeline_parallel_microbatches": _microbatches,
+    "pipeline_parallel_microbatch_size": _microbatches,
     "disable_loss_parallel": to_flag("given.no_loss_parallel"),
     "fsdp_reshard_after_forward": _reshard,
     "enable_compiled_autograd": refused("compiled autograd"),
@@ -169,7 +176,11 @@ _SECTIONS: dict[str, dict[str, Handler]] = {
         "early_step_in_backward": to_flag("given.in_backward"),
     },
     "activation_checkpoint": {"mode": _mode, "selective_ac_option": _selective},
-    "float8": {"enable_float8_linear": to_flag("given.fp8"), "enable_fp8_linear": to_flag("given.fp8")},
+    "float8": {
+        "enable_fsdp_float8_all_gather": noted("gathered weights are planned in bf16, which needs more"),
+        "enable_float8_linear": to_flag("given.fp8"),
+        "enable_fp8_linear": to_flag("given.fp8"),
+    },
     "compile": {"enable": to_flag("given.compile"), "components": _compile_parts},
     "mx": {},
     "fault_tolerance": {"enable": refused("replicas that come and go")},
@@ -261,6 +272,12 @@ def _finish_parallel(collector: Collector) -> None:
         )
     if (whole(collector.get("parallel.pipeline")) or 1) > 1 and "given.schedule" in collector.values:
         collector.refuse("pipeline_parallel_schedule", collector.get("given.schedule"))
+    if (whole(collector.get("parallel.pipeline")) or 1) > 1 and collector.get(
+        "given.microbatches"
+    ) is not None:
+        collector.refuse(
+            "pipeline_parallel_microbatches", collector.get("given.microbatches"), "parts of a batch"
+        )
     if (whole(collector.get("parallel.pipeline")) or 1) == 1:
         collector.values.pop("parallel.pipeline_schedule", None)
 

@@ -174,6 +174,14 @@ def _sharded_apart(collector: Collector, key: str, value: object) -> None:
         collector.put("parallel.units", "blocks_and_embeddings", key, value)
 
 
+def _sharding(collector: Collector, key: str, value: object) -> None:
+    name = str(value).strip().upper() if not off(value) else ""
+    if name in ("FULL_SHARD", "SHARD_GRAD_OP"):
+        collector.put("given.reshard", name == "FULL_SHARD", key, value)
+    elif name:
+        collector.refuse(key, value)
+
+
 def _compile(collector: Collector, key: str, value: object) -> None:
     parts = table(value)
     collector.put("compile", bool(flag(value) or flag(parts.get("model"))), key, value)
@@ -205,6 +213,7 @@ _KEYS: dict[str, Handler] = {
     "memory_efficient_fsdp_wrap": to_flag("given.apart"),
     "fsdp_cpu_offload": to_flag("parallel.offload_parameters"),
     "fsdp_reshard_after_forward": to_flag("given.reshard"),
+    "fsdp_sharding_strategy": _sharding,
     "tensor_parallel_dim": to_whole("parallel.tensor"),
     "context_parallel_dim": to_whole("parallel.context"),
     "data_parallel_replicate_dim": to_whole("given.replicate"),

@@ -49,6 +49,12 @@ def _smoothing(collector: Collector, key: str, value: object) -> None:
         collector.refuse(key, value, "label smoothing has a loss of its own")
 
 
+def _accelerator(collector: Collector, key: str, value: object) -> None:
+    kwargs = table(table(value).get("gradient_accumulation_kwargs"))
+    if flag(kwargs.get("sync_each_batch")):
+        collector.note(f"{key}.gradient_accumulation_kwargs: sync_each_batch needs less than what is planned")
+
+
 def _parallelism(collector: Collector, key: str, value: object) -> None:
     for name, path in (("tp_size", "tensor"), ("cp_size", "context"), ("dp_replicate_size", "")):
         number = whole(table(value).get(name))
@@ -97,6 +103,7 @@ KEYS: dict[str, Handler] = {
     "fsdp_config": hf_fsdp.read_fsdp_config,
     "ddp_bucket_cap_mb": hf_keys.bucket_mb,
     "parallelism_config": _parallelism,
+    "accelerator_config": _accelerator,
     "tp_size": to_whole("parallel.tensor"),
     "sharded_ddp": refused("fairscale"),
     "use_cpu": refused("training on the CPU"),
