@@ -40,8 +40,12 @@ AttentionName = Literal[
     "flash_attention_3",
     "flex",
 ]
-LossName = Literal["default", "eager_fp32", "eager_bf16", "triton_ce", "chunked_ce", "fused_linear_ce", "loss_parallel"]
-OptimizerImpl = Literal["foreach", "fused", "for_loop", "capturable", "in_backward", "bnb", "bnb_paged", "torchao"]
+LossName = Literal[
+    "default", "eager_fp32", "eager_bf16", "triton_ce", "chunked_ce", "fused_linear_ce", "loss_parallel"
+]
+OptimizerImpl = Literal[
+    "foreach", "fused", "for_loop", "capturable", "in_backward", "bnb", "bnb_paged", "torchao"
+]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
