@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from oomph.tracing.programs.errors import ProgramError
 from oomph.tracing.programs.families import FAMILIES, Family
 from oomph.tracing.programs.store import Store
 from oomph.tracing.programs.table import table
@@ -41,11 +42,20 @@ def main() -> int:
     warnings.simplefilter("ignore")
     code = 0
     for name in options.families or FAMILIES:
-        family = FAMILIES[name]
-        code = max(code, put(TABLES / f"{name}.json", parameters(family), options.check))
-        if not options.tables:
-            text = contents(family, wanted(options.only), print_way)
-            code = max(code, put(FOLDER / f"transformers-{name}.json", text, options.check))
+        try:
+            code = max(code, one_family(FAMILIES[name], options))
+        except ProgramError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            code = 1
+    return code
+
+
+def one_family(family: Family, options: argparse.Namespace) -> int:
+    """Makes or checks the files of a family; 1 where one differs."""
+    code = put(TABLES / f"{family.name}.json", parameters(family), options.check)
+    if not options.tables:
+        text = contents(family, wanted(options.only), print_way)
+        code = max(code, put(FOLDER / f"transformers-{family.name}.json", text, options.check))
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from oomph.memory.recipe.grammar import parse
 from oomph.predict.programs import Program
 
 _NOT_OURS = ("parameter", "buffer", "input", "host")
@@ -15,9 +16,7 @@ class Played:
 
     def __init__(self, program: Program, dimensions: Mapping[str, int]) -> None:
         self.program = program
-        self.sizes = [
-            int(eval(row[1], {"__builtins__": {}}, dict(dimensions))) for row in program.storages
-        ]
+        self.sizes = [parse(row[1]).evaluate(dimensions, {}) for row in program.storages]
         self.alive: dict[tuple[int, int], int] = {}
         self.peak = 0
         self.out: tuple[int, int] | None = None

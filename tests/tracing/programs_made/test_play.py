@@ -18,7 +18,8 @@ def variant(family: str, precision: str, attention: str, heads: str, dropout: bo
     [found] = [
         each
         for each in load(f"transformers-{family}").variants
-        if (each.precision, each.attention, each.heads, each.dropout) == (precision, attention, heads, dropout)
+        if (each.precision, each.attention, each.heads, each.dropout)
+        == (precision, attention, heads, dropout)
         and not each.one
     ]
     return found.program()
@@ -38,6 +39,8 @@ def test_a_program_played_takes_what_the_forward_pass_takes(family, precision, a
         dimensions |= {"kv_heads": 12, "groups": 1}
     played = Played(variant(family, precision, attention, heads), dimensions)
     spec = FAMILIES[family]
-    most, end = measured(lambda each: model(spec, each, attention), TASKS["causal_lm"].run, dimensions, precision)
+    most, end = measured(
+        lambda each: model(spec, each, attention), TASKS["causal_lm"].run, dimensions, precision
+    )
     assert played.end == end
     assert played.peak == most

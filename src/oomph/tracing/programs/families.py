@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from oomph.tracing.programs.dimensions import EXPERT_NAMES
@@ -360,4 +362,17 @@ def model(
     config = transformers.AutoConfig.for_model(family.name, **fields)
     config.tie_word_embeddings = False
     auto = getattr(transformers, TASKS[task].auto)
-    return auto.from_config(config, attn_implementation=attention)
+    net = auto.from_config(config, attn_implementation=attention)
+    if attention == "flash_attention_2":
+        _as_with_flash_attn(sys.modules[type(net).__module__])
+    return net
+
+
+def _as_with_flash_attn(module: ModuleType) -> None:
+    """Some modules import this only where the flash_attn package is installed, for which a stand-in came later."""
+    from transformers import modeling_flash_attention_utils as utilities
+
+    if not hasattr(module, "_flash_attention_forward"):
+        for name in ("_flash_attention_forward", "flash_attn_supports_top_left_mask"):
+            if hasattr(utilities, name):
+                setattr(module, name, getattr(utilities, name))
