@@ -56,6 +56,7 @@ class Step:
     _first: bool = True
     _ties: dict[str, str] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
+    _views: set[str] = field(default_factory=set)
 
     def load(self) -> None:
         """The model on the device, wrapped; the optimizer is made."""
@@ -126,7 +127,20 @@ class Step:
         size = HOPPER_WORKSPACE_BYTES if hopper else WORKSPACE_BYTES
         self.sink.alloc(size, Category.WORKSPACE, f"cuBLAS workspace ({thread})")
 
-    def grads(self, unit: int, piece: Piece, handles: Sequence[int]) -> list[Grad]:
+    def _tied_sum(self, name: str, handle: int, size_bytes: int, earlier: list[Grad]) -> None:
+        """A tied weight's second gradient: where the first is a view (a transposed product), their sum is a new tensor
+        (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace)."""
+        for place, grad in enumerate(earlier):
+            if grad.parameter.name == name and name in self._views:
+                total = self.sink.alloc(size_bytes, Category.GRADIENTS, name)
+                self.sink.free(grad.handle)
+                earlier[place] = Grad(total, grad.parameter, grad.bytes)
+                break
+        self.sink.free(handle)
+
+    def grads(
+        self, unit: int, piece: Piece, handles: Sequence[int], earlier: list[Grad] | None = None
+    ) -> list[Grad]:
         """A piece's gradients with their parameters; those of an optimizer that steps in backward are used up."""
         found: list[Grad] = []
         for each in piece.grads:
@@ -135,10 +149,11 @@ class Step:
             if handle < 0:
                 continue
             if unit in self.units.outside and name in self._seen:
-                # A tied weight's second gradient is added to its first.
-                self.sink.free(handle)
+                self._tied_sum(name, handle, each.bytes, [] if earlier is None else earlier)
                 continue
             self._seen.add(name)
+            if each.view:
+                self._views.add(name)
             found.append(Grad(handle, self._parameter(name, each.bytes), each.bytes))
         if not self.stepper.in_backward:
             return found
@@ -402,7 +417,7 @@ class Backward:
                 self.late.append(grad)
             return
         handles = self.sink.play(piece.backward, [*forward.front_handles, grad])
-        grads = step.grads(step.units.front, piece, handles)
+        grads = step.grads(step.units.front, piece, handles, self.root_grads)
         if step.units.front:
             step.sharding.backward_before(step.units.front)
             step.sharding.backward_after(step.units.front, grads)

@@ -232,7 +232,7 @@ class Graph:
             both = Tensor(Storage(-1, "sum"), old.shape, contiguous(old.shape), old.dtype)
             both.storage.carries = (old.storage, new.storage)
             return both
-        if old.storage.refs == 1 and is_dense(old):
+        if old.storage.refs == 1 and not old.looks and is_dense(old):
             heap.release(new.storage)
             return old
         strides = old.strides if is_dense(old) else contiguous(old.shape)

@@ -44,7 +44,7 @@ class Storage:
 class Tensor:
     """A view of a storage. `node` made it (None: a leaf), as that node's result `index`."""
 
-    __slots__ = ("dtype", "index", "node", "parameter", "requires", "shape", "storage", "strides")
+    __slots__ = ("dtype", "index", "looks", "node", "parameter", "requires", "shape", "storage", "strides")
 
     def __init__(self, storage: Storage, shape: Shape, strides: Shape, dtype: str) -> None:
         self.storage = storage
@@ -55,6 +55,8 @@ class Tensor:
         self.node: object = None
         self.index = 0
         self.parameter = ""
+        #: A view of another tensor, which it keeps alive: nothing is added to it in place.
+        self.looks = False
 
     @property
     def bytes(self) -> int:
@@ -135,7 +137,9 @@ class Heap:
     def view(self, tensor: Tensor, shape: Shape, strides: Shape) -> Tensor:
         """Another tensor of the same storage, which it holds."""
         tensor.storage.refs += 1
-        return Tensor(tensor.storage, shape, strides, tensor.dtype)
+        made = Tensor(tensor.storage, shape, strides, tensor.dtype)
+        made.looks = True
+        return made
 
     def temporaries(self, sizes: Sequence[int], name: str = "") -> None:
         """Blocks that exist together for a moment."""

@@ -22,12 +22,13 @@ ENTRY = "<entry>"
 
 @dataclass(frozen=True)
 class PieceGrad:
-    """A parameter's gradient that backward leaves: the block's number, the parameter's name within the section, and
-    bytes."""
+    """A parameter's gradient that backward leaves: the block's number, the parameter's name within the section, bytes,
+    and whether it is a view of what a product made."""
 
     number: int
     parameter: str
     bytes: int
+    view: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +224,7 @@ def _finished(piece: Piece, heap: Heap, graph: Graph, first: Node | None, count:
         if entry_grad >= 0:
             heap.labels[entry_grad] = (Category.ACTIVATIONS, "gradient of the hidden state")
     grads = tuple(
-        PieceGrad(each.tensor.storage.number, each.parameter, rounded(each.tensor.bytes))
+        PieceGrad(each.tensor.storage.number, each.parameter, rounded(each.tensor.bytes), each.tensor.looks)
         for each in graph.leaves
     )
     return replace(

@@ -22,7 +22,9 @@ def one_new(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
 
 def same(heap: Heap, grad: Tensor) -> Tensor:
     """The gradient itself, held once more."""
-    return heap.view(grad, grad.shape, grad.strides)
+    held = heap.view(grad, grad.shape, grad.strides)
+    held.looks = grad.looks
+    return held
 
 
 @rule("aten.add", "aten.sub", "aten.rsub", "aten.add_", "aten.sub_")

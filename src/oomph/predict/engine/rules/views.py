@@ -173,7 +173,9 @@ def clone(call: Call) -> None:
 
     def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
         grad = first(grads)
-        return [heap.view(grad, grad.shape, grad.strides)]
+        held = heap.view(grad, grad.shape, grad.strides)
+        held.looks = grad.looks
+        return [held]
 
     call.node(edges=call.tensors[:1]).back = back
 
