@@ -3,8 +3,8 @@
 A search predicts thousands of jobs. Each place of a step (the forward of the second layer, the backward of the last
 but one, the loss, the optimizer) holds an amount that grows by the same number of bytes with each further layer:
 weights, gradients and states of a layer, and what its forward left. So a step is composed with four and with five
-layers, and the amount at each place is continued to the real number. Layers between the second and the last but one lie on the line
-between those, so none of them is higher than both.
+layers, and the amount at each place is continued to the real number. Layers between the second and the last but one
+lie on the line between those, so none of them is higher than both.
 
 Where layers differ, or a strategy counts in buckets that many layers fill and few do not, the whole model is composed.
 What is listed in the end is composed whole in any case.
@@ -14,20 +14,35 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
 
 from oomph.job.families import architecture
 from oomph.job.model import Job
 from oomph.phases import Phase
 from oomph.predict.compose.run import compose, setup_of
+from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.units import Units, units_of
+from oomph.predict.digest import Label
 from oomph.predict.frameworks import variants
+from oomph.predict.frameworks.code import Code
 from oomph.predict.peak_sink import PeakSink
 
 _FEW = 4
 #: Below this number of layers there is nothing to win.
 _MANY = 12
 _LAYER = re.compile(r"\d+")
-#: Strategies whose buffers are those of units, not of buckets.
-_BY_UNIT = ("none", "fsdp1_full_shard", "fsdp1_shard_grad_op", "fsdp2_full", "fsdp2_no_reshard")
+_NEAR, _BETWEEN = 2, "between"
+#: Strategies whose buffers do not depend on how many layers fill them (ZeRO-2 and 3 count in buckets).
+_BY_UNIT = (
+    "none",
+    "ddp",
+    "fsdp1_full_shard",
+    "fsdp1_shard_grad_op",
+    "fsdp2_full",
+    "fsdp2_no_reshard",
+    "zero1",
+)
 #: Families whose layers alternate by themselves, and keys of config.json that make layers differ.
 _ALTERNATE = ("gemma2", "gemma3_text", "gpt_oss", "olmo3", "cohere2")
 _DIFFER = (
@@ -47,8 +62,9 @@ def short_peak_bytes(job: Job) -> int | None:
     layers = architecture(job.model).depth()
     if not _is_regular(job, layers):
         return None
-    few, more = _places(job, _FEW), _places(job, _FEW + 1)
-    if few is None or more is None or few.keys() != more.keys():
+    code = variants(job)[0]
+    few, more = _places(job, code, _FEW), _places(job, code, _FEW + 1)
+    if few.keys() != more.keys():
         return None
     return max(size + (more[place] - size) * (layers - _FEW) for place, size in few.items())
 
@@ -69,19 +85,38 @@ def _is_regular(job: Job, layers: int) -> bool:
     )
 
 
-def _places(job: Job, layers: int) -> dict[_Place, int] | None:
-    """The highest level at each place of a step of the model with so many layers. None where a place is a layer that is
-    neither near the beginning nor near the end."""
-    setup = setup_of(job, variants(job)[0])
+def _places(job: Job, code: Code, layers: int) -> dict[_Place, int]:
+    """The highest level at each place of a step of the model with so many layers."""
+    setup = setup_of(job, code)
     # A cached property: all that follows counts layers by it.
     setup.__dict__["layers"] = layers
     sink = _Places(layers)
-    compose(setup, sink)
+    parts = (code, job.model, job.method, job.precision, job.parallel, layers)
+    compose(setup, sink, units=_units(parts, _Held(setup)))
     return sink.finished()
 
 
+class _Held:
+    """A setup that is no part of a key."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held)
+
+
+@lru_cache(maxsize=256)
+def _units(_parts: tuple[object, ...], held: _Held) -> Units:
+    """The parameters in groups: the same objects for all jobs that differ elsewhere."""
+    return units_of(held.setup)
+
+
 class _Places(PeakSink):
-    """A sink that keeps the highest level of each stretch between two calls of `phase`."""
+    """A sink that keeps the highest level of each stretch between two calls of `phase`, and nothing else."""
 
     def __init__(self, layers: int) -> None:
         super().__init__(compose=False)
@@ -92,29 +127,32 @@ class _Places(PeakSink):
 
     def phase(self, phase: Phase, where: str = "") -> None:
         """Each stretch has its own highest level: that of the whole phase is not asked for."""
-        self._close()
-        named = (phase, _LAYER.sub(self._role, where))
-        self._times[named] += 1
-        self._place = (*named, self._times[named])
-        self._settle()
-        self._phase = phase
-        self._where = where
-        self._high = self._level
-        self._peaks.clear()
-        self._write({})
-
-    def _role(self, found: re.Match[str]) -> str:
-        """Layers by their distance from the nearer end; those in the middle are one place."""
-        number = int(found[0])
-        if number < 2:
-            return f"<{number}"
-        return f">{self._layers - number}" if self._layers - number <= 2 else "between"
-
-    def _close(self) -> None:
         if self._place is not None:
             self._found[self._place] = self._high
+        named = (phase, _role(where, self._layers))
+        self._times[named] += 1
+        self._place = (*named, self._times[named])
+        self._high = self._level
+
+    def _write(self, change: Mapping[Label, int]) -> None:
+        del change
+        self._unwritten = False
 
     def finished(self) -> dict[_Place, int]:
         """The highest level of each place, but for those between."""
-        self._close()
-        return {place: size for place, size in self._found.items() if "between" not in place[1]}
+        if self._place is not None:
+            self._found[self._place] = self._high
+        return {place: size for place, size in self._found.items() if _BETWEEN not in place[1]}
+
+
+@lru_cache(maxsize=1024)
+def _role(where: str, layers: int) -> str:
+    """A place with layers by their distance from the nearer end; those in the middle are one place."""
+
+    def role(found: re.Match[str]) -> str:
+        number = int(found[0])
+        if number < _NEAR:
+            return f"<{number}"
+        return f">{layers - number}" if layers - number <= _NEAR else _BETWEEN
+
+    return _LAYER.sub(role, where)

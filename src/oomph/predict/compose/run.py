@@ -8,7 +8,7 @@ from oomph.job.model import Job
 from oomph.predict.compose.evaluate import after_training
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
-from oomph.predict.compose.units import units_of
+from oomph.predict.compose.units import Units, units_of
 from oomph.predict.frameworks.code import Code
 from oomph.predict.optimizers import stepper_for
 from oomph.predict.sharding.choose import strategy_for
@@ -30,9 +30,10 @@ def setup_of(job: Job, code: Code) -> Setup:
     return Setup(job, code, gpu_of(job), torch)
 
 
-def compose(setup: Setup, sink: Sink, steps: int = 2) -> Step:
-    """Plays steps of the job on a sink. Raises UsageError, beginning with "unsupported:", for what is not modelled."""
-    units = units_of(setup)
+def compose(setup: Setup, sink: Sink, steps: int = 2, units: Units | None = None) -> Step:
+    """Plays steps of the job on a sink; `units` are those of the setup, where they are known. Raises UsageError,
+    beginning with "unsupported:", for what is not modelled."""
+    units = units or units_of(setup)
     sharding = strategy_for(setup.job, units.units, sink, setup.code)
     step = Step(setup, sink, sharding, stepper_for(setup.job), units)
     step.load()
