@@ -81,8 +81,8 @@ def shipped(name: str) -> Model | None:
 
 
 def _alike(name: str) -> Model | None:
-    """A shipped model that is called so without its organisation, its version, or with another ending; None where
-    several are that differ in their tensors."""
+    """A shipped model that is called so without its organisation, its version, or with another ending. Raises
+    UsageError where several are that differ in their tensors."""
     if len(name) > _LONGEST:
         return None
     organisation, _, own = name.rpartition("/")
@@ -97,7 +97,9 @@ def _alike(name: str) -> Model | None:
         exact = next((one for one in candidates if _words(one.rpartition("/")[2]) == words), None)
         if exact is not None:
             return shipped(exact)
-        if candidates and _same_tensors(candidates):
+        if candidates and not _same_tensors(candidates):
+            raise UsageError(f"{name} can be {', '.join(candidates[:-1])} or {candidates[-1]}: say which.")
+        if candidates:
             return shipped(candidates[0])
     return None
 
