@@ -25,7 +25,7 @@ _LLAMA = {
 }
 _GEMMA = {**_LLAMA, "scale_embeddings": True, "mlp_class_name": "GemmaMLP", "gelu_approximate": "tanh"}
 _CONFIGS: dict[str, dict[str, Any]] = {
-    # mistral and phi3 are written as llama
+    # mistral and phi3 are written as llama; gemma2 is not there before July 2024
     "llama": _LLAMA,
     "gemma": _GEMMA,
     "gemma2": {
@@ -61,6 +61,7 @@ def recordings(family: str) -> Iterator[Recording]:
     """All ways: training of everything, and LoRA on what the config hub adapts."""
     full = Loss("full_finetune_ce", _finetune_full, "lm_head")
     pretrain = Loss("pretrain_ce", _pretrain, "lm_head")
+    whole = Loss("whole_ce", _forward_and_loss, "lm_head")
     benchmark = Loss("eager_bf16", _benchmark, "lm_head")
     chunked = Loss("chunked_ce", _finetune_lora, "transformer.ln_f")
     precisions = ("bf16", "fp32-autocast", "fp32") if family in ("llama", "gpt_neox") else ("bf16",)
@@ -74,7 +75,7 @@ def recordings(family: str) -> Iterator[Recording]:
             hidden=family not in ("falcon", "gpt_neox"),
         )
         for precision in precisions:
-            losses = (full, pretrain, benchmark) if precision == "bf16" else (pretrain,)
+            losses = (full, pretrain, whole, benchmark) if precision == "bf16" else (pretrain,)
             yield ways(partial(_build, family, None), losses=losses, precision=precision)
         for targets, names in _NAMES.items():
             lora = {"targets": names, "dropout": True}
@@ -164,6 +165,18 @@ def _pretrain(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int])
     rows = dimensions["b"] * dimensions["s"]
     loss = module("litgpt.utils").chunked_cross_entropy(logits, batch["labels"], chunk_size=rows // _PIECES)
     return {"loss": loss, "logits": logits}
+
+
+def _forward_and_loss(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:
+    """extensions/thunder/pretrain.py: the same in a function, without pieces, so that nothing stays bound."""
+    del dimensions
+
+    def forward_and_loss(ids: Any, targets: Any) -> Any:
+        logits = net(ids)
+        logits = _to_fp32(logits)
+        return module("litgpt.utils").chunked_cross_entropy(logits, targets, chunk_size=0)
+
+    return {"loss": forward_and_loss(batch["input_ids"], batch["labels"])}
 
 
 def _benchmark(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from oomph.job.model import (
     LossName,
     Method,
     MethodName,
+    Model,
     Optimizer,
     OptimizerImpl,
     Parallel,
@@ -100,7 +101,7 @@ def test_accelerate_casts_outputs_under_autocast_alone() -> None:
         ("triton_ce", "full", {"rms_norm", "rope"}),
         ("fused_linear_ce", "lora", {"rms_norm", "rope"}),
         ("triton_ce", "qlora", {"rms_norm", "rope", "lora"}),
-        ("fused_linear_ce", "qlora", {"rope", "lora"}),
+        ("fused_linear_ce", "qlora", {"rms_norm", "rope", "lora"}),
         ("eager_fp32", "qlora", set()),
     ],
 )
@@ -116,20 +117,26 @@ def test_fms_accelerations_kernels_come_with_its_losses(
 def test_litgpts_script_follows_from_method_and_optimizer() -> None:
     assert code_for(job("litgpt", method="lora")).loss == "chunked_ce"
     assert code_for(job("litgpt", "chunked_ce")).loss == "full_finetune_ce"
-    local, pretrain = variants(job("litgpt", "chunked_ce", impl="fused"))
-    assert (local.loss, local.logits_through_backward) == ("pretrain_ce", False)
+    new = {"litgpt": "0.5.13"}
+    local, pretrain = variants(job("litgpt", "chunked_ce", impl="fused", versions=new))
+    assert (local.loss, local.logits_through_backward) == ("whole_ce", False)
     assert (pretrain.loss, pretrain.logits_through_backward) == ("pretrain_ce", True)
-    compiled, _ = variants(job("litgpt", "chunked_ce", impl="fused", compiled=True))
+    compiled, _ = variants(job("litgpt", "chunked_ce", impl="fused", compiled=True, versions=new))
     assert compiled.logits_through_backward
 
 
 @pytest.mark.parametrize(
     ("versions", "program", "kept", "stray"),
     [
-        ({}, "litgpt-2024-09-llama", True, False),
+        ({}, "litgpt-0.5-llama", False, True),
+        ({"litgpt-date": "2024"}, "litgpt-2024-04-llama", True, False),
+        ({"litgpt-date": "2024.08"}, "litgpt-2024-09-llama", True, False),
+        ({"torch": "2.4.0.dev20240427"}, "litgpt-2024-04-llama", True, False),
+        ({"litgpt": "0.4.5"}, "litgpt-2024-04-llama", True, False),
+        ({"litgpt": "0.4.6"}, "litgpt-2024-09-llama", True, False),
         ({"litgpt": "0.5.3"}, "litgpt-2024-09-llama", True, True),
         ({"litgpt": "0.5.5"}, "litgpt-0.5-llama", False, True),
-        ({"bitsandbytes": "0.43.3"}, "litgpt-2024-09-llama", False, False),
+        ({"litgpt-date": "2024.08", "bitsandbytes": "0.43.3"}, "litgpt-2024-09-llama", False, False),
     ],
 )
 def test_litgpts_versions(versions: dict[str, str], program: str, kept: bool, stray: bool) -> None:
@@ -161,6 +168,13 @@ def test_torchtitan_by_date(versions: dict[str, str], program: str, loss: str, i
     assert (code.loss, code.optimizer_impl, code.units) == (loss, impl, units)
     assert code.last_block_stays is (units == "blocks")
     assert not code.reduces_in_compute
+
+
+def test_models_of_later_than_april_2024_are_not_of_its_code() -> None:
+    when = Framework(name="litgpt", versions=(("litgpt-date", "2024"),))
+    for model in (Model(family="gemma2"), Model(family="llama", name="meta-llama/Llama-3.2-1B")):
+        codes = variants(Job(framework=when, model=model))
+        assert [code.programs for code in codes] == ["litgpt-2024-09"]
 
 
 def test_torchtitan_has_no_program_of_other_families() -> None:

@@ -109,6 +109,7 @@ def result_bytes(program: Program, section: str, operator: str, dims: dict[str, 
         ("torchtitan-2025-06-llama", "grouped", "eager_fp32", LLAMA_3_8B, 32, 8_030_261_248),
         ("torchtune-0.3-llama", "grouped", "chunked_ce", LLAMA_3_8B, 32, 8_030_261_248),
         ("litgpt-2024-09-llama", "grouped", "pretrain_ce", LLAMA_3_8B, 32, 8_030_261_248),
+        ("litgpt-2024-04-llama", "grouped", "pretrain_ce", LLAMA_3_8B, 32, 8_030_261_248),
         ("litgpt-0.5-llama", "grouped", "pretrain_ce", LLAMA_3_8B, 32, 8_030_261_248),
         # Mistral-7B-v0.1: 7,241,732,096
         ("transformers-4.48-mistral", "grouped", "eager_fp32", MISTRAL_7B, 32, 7_241_732_096),
@@ -144,6 +145,7 @@ def test_log_softmax_of_each_loss() -> None:
         # the last position has no label
         ("litgpt-2024-09-llama", "grouped", "full_finetune_ce", b * (s - 1)),
         ("litgpt-2024-09-llama", "grouped", "pretrain_ce", b * s),
+        ("litgpt-2024-04-llama", "grouped", "whole_ce", b * s),
         ("torchtitan-2024-12-llama", "grouped", "eager_fp32", b * s),
         ("torchtune-0.3-llama", "grouped", "chunked_ce", b * s),
         ("transformers-4.45-llama", "grouped", "eager_fp32", b * (s - 1)),
@@ -162,7 +164,11 @@ def test_logits_that_the_loop_holds() -> None:
         program = variant("litgpt-2024-09-llama", "grouped", loss, targets=targets).program()
         held = {program.tensors[number][0] for name, number in program.kept.items() if name != "loss"}
         assert sum(evaluate(program.storages[each][1], LLAMA_3_8B) for each in held) == 4 * b * s * v, loss
-    for name, loss in (("torchtitan-2024-12-llama", "eager_fp32"), ("torchtune-0.3-llama", "chunked_ce")):
+    for name, loss in (
+        ("torchtitan-2024-12-llama", "eager_fp32"),
+        ("torchtune-0.3-llama", "chunked_ce"),
+        ("litgpt-2024-04-llama", "whole_ce"),
+    ):
         assert list(variant(name, "grouped", loss).program().kept) == ["loss"]
 
 
@@ -172,6 +178,27 @@ def test_old_classes_hold_fp32_logits_and_later_ones_the_models_own() -> None:
         program = variant(name, "grouped", "eager_fp32").program()
         storage = program.tensors[program.kept["logits"]][0]
         assert evaluate(program.storages[storage][1], LLAMA_3_8B) == item * b * s * v
+
+
+def test_the_norm_of_litgpt_before_and_after_july_2024() -> None:
+    """What the product with the weight needs for the weight's gradient: b x s x hidden in bf16, then in fp32."""
+    for name, item in (("litgpt-2024-04-llama", 2), ("litgpt-2024-09-llama", 4)):
+        program = variant(name, "grouped", "pretrain_ce").program()
+        weights = set()
+        needed = []
+        for op in program.sections["block"].items:
+            if op[0] != "op":
+                continue
+            used = tensors(op[2])
+            named = [program.storages[program.tensors[number][0]] for number in used]
+            if op[1].startswith("aten._to_copy") and named[0][2:] == ["norm_1.weight"]:
+                weights.add(op[3][0])
+            if op[1].startswith("aten.mul") and (
+                weights & set(used) or any(each[2:] == ["norm_1.weight"] for each in named)
+            ):
+                needed += [each for number, each in zip(used, named, strict=True) if each[0] == "own"]
+        sizes = [evaluate(each[1], LLAMA_3_8B) for each in needed]
+        assert max(sizes) == item * 2 * 512 * 4096, name
 
 
 def test_litgpt_expands_keys_and_values_before_attention() -> None:

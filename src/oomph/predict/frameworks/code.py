@@ -40,6 +40,9 @@ class Code:
     logits_through_backward: bool = False
     #: ... and until the next forward has returned: `outputs = model(...)` in a loop. Alive at the end of the step.
     logits_through_step: bool = False
+    #: The loss is the caller's: what it held of the last iteration is let go when it binds the new logits, before the
+    #: loss runs. False: the loss is the model's, so that is let go when the loss has been taken.
+    loss_outside: bool = False
     #: `loss` of the last iteration is referenced during the next forward. Its graph's saved tensors are freed by
     #: backward; what is left are tensors that a Function keeps as an attribute of its ctx (see quantized_input_kept).
     loss_through_step: bool = False

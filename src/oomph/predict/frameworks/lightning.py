@@ -11,6 +11,8 @@ from oomph.predict.frameworks.versions import below, text
 _FAMILIES = ("llama", "falcon", "gemma", "gemma2", "gpt_neox")
 #: LitGPT's Config gives these llama's class, norm and MLP.
 _AS_LLAMA = (("mistral", "llama"), ("phi3", "llama"))
+_APRIL, _SEPTEMBER, _NEW = "litgpt-2024-04", "litgpt-2024-09", "litgpt-0.5"
+_LABELS = {_APRIL: "before 2024-07-22", _SEPTEMBER: "2024-07-22 to 0.5.4", _NEW: "0.5.5 on"}
 
 
 def trainer(job: Job) -> tuple[Code, ...]:
@@ -35,13 +37,38 @@ def litgpt(job: Job) -> tuple[Code, ...]:
 
     Fabric casts what the model returns to fp32 (convert_output), bf16-true too: part of the recorded losses.
     """
-    new = below(job.framework, "litgpt", 0, 5, 5) is False
+    return tuple(code for generation in _generations(job) for code in _scripts(job, _litgpt(job, generation)))
+
+
+def _generations(job: Job) -> tuple[str, ...]:
+    """Programs by version or date, the likeliest first. RMSNorm keeps its product in fp32 since 2024-07-22 (0.4.6); the
+    fused weight is no longer interleaved since 2024-12-26 (0.5.5)."""
+    known = [below(job.framework, "litgpt", *numbers) for numbers in ((0, 4, 6), (0, 5, 5))]
+    date = text(job.framework, "litgpt-date") or _nightly(job)
+    if date and known[0] is None and date != "2024":
+        known = [date < "2024.07.22", date < "2024.12.26"]
+    family, name = job.model.family, job.model.name.lower()
+    late = family == "gemma2" or "llama-3.1" in name or "llama-3.2" in name
+    if known[0] is None and date == "2024":
+        return (_SEPTEMBER,) if late else (_APRIL, _SEPTEMBER)
+    if known[0] is None:
+        return (_NEW, _SEPTEMBER)
+    return (_APRIL,) if known[0] and not late else (_SEPTEMBER,) if known[1] else (_NEW,)
+
+
+def _nightly(job: Job) -> str:
+    """The day of a nightly build of torch ("2.4.0.dev20240427") as 2024.04.27; "" for another build."""
+    day = text(job.framework, "torch").partition(".dev")[2][:8]
+    return f"{day[:4]}.{day[4:6]}.{day[6:]}" if len(day) == 8 and day.isdigit() else ""
+
+
+def _litgpt(job: Job, generation: str) -> Code:
+    new = generation == _NEW
     kept = below(job.framework, "bitsandbytes", 0, 43)
-    code = Code(
+    return Code(
         framework="litgpt",
-        label="LitGPT, finetune",
-        # 0.5.5 no longer interleaves queries, keys and values in their fused weight
-        programs="litgpt-0.5" if new else "litgpt-2024-09",
+        label=f"LitGPT of {_LABELS[generation]}, finetune",
+        programs=generation,
         own_families=_FAMILIES,
         written_as=_AS_LLAMA,
         logits_through_backward=True,
@@ -50,6 +77,7 @@ def litgpt(job: Job) -> tuple[Code, ...]:
         clips=False,
         outputs_to_fp32=True,
         cast_before_loss=True,
+        loss_outside=True,
         reentrant=False,
         units="blocks",
         use_orig_params=True,
@@ -63,8 +91,13 @@ def litgpt(job: Job) -> tuple[Code, ...]:
         dequantizes_twice=job.precision.compute != "fp16",
         unties=True,
         compiled="model",
-        stray_embedding=job.method.name == "qlora" and below(job.framework, "litgpt", 0, 5) is False,
+        stray_embedding=job.method.name == "qlora"
+        and (new if (old := below(job.framework, "litgpt", 0, 5)) is None else not old),
     )
+
+
+def _scripts(job: Job, code: Code) -> tuple[Code, ...]:
+    """The script of the job: lora, full, or either of the pretrain scripts."""
     if job.loss in ("eager_bf16", "triton_ce", "fused_linear_ce"):
         return (replace(code, loss=job.loss),)
     if job.method.name != "full":
@@ -72,12 +105,17 @@ def litgpt(job: Job) -> tuple[Code, ...]:
     if job.optimizer.impl != "fused":
         return (replace(code, loss="full_finetune_ce"),)
     pretrain = replace(
-        code, label="LitGPT, pretrain.py", loss="pretrain_ce", clips=True, optimizer_impl="fused"
+        code,
+        label=code.label.replace("finetune", "pretrain.py"),
+        loss="pretrain_ce",
+        clips=True,
+        optimizer_impl="fused",
     )
-    # extensions/thunder/pretrain.py: logits are local to a function; pretrain.py always compiles
+    # extensions/thunder/pretrain.py: logits are local to a function, the loss is whole; pretrain.py always compiles
     local = replace(
         pretrain,
-        label="LitGPT, extensions/thunder/pretrain.py",
+        label=code.label.replace("finetune", "extensions/thunder/pretrain.py"),
+        loss="whole_ce",
         logits_through_backward=False,
         logits_through_step=False,
         clips=False,
@@ -95,6 +133,7 @@ def thunder(job: Job) -> tuple[Code, ...]:
         own_families=_FAMILIES,
         written_as=_AS_LLAMA,
         loss="eager_bf16" if job.loss == "default" else job.loss,
+        loss_outside=True,
         logits_through_backward=True,
         logits_through_step=True,
         loss_through_step=True,

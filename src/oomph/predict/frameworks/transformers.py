@@ -63,8 +63,8 @@ def _model(job: Job, old: bool, shifts: bool) -> Code:
 
 
 def _reentrant(job: Job) -> bool:
-    """gradient_checkpointing_enable's default: reentrant before transformers 5 (modeling_utils.py). trl's trainers ask for
-    the other from 0.27 on (sft_trainer.py)."""
+    """gradient_checkpointing_enable's default: reentrant before transformers 5 (modeling_utils.py). trl's trainers ask
+    for the other from 0.27 on (sft_trainer.py)."""
     if job.framework.name.lower() in _REENTRANT:
         return not job.parallel.strategy.startswith("fsdp2")
     if below(job.framework, "trl", 0, 27) is False:
