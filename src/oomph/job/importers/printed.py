@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 #: What people print: transformers' and TRL's arguments, BitsAndBytesConfig, LoraConfig; a `Trainer(` call of Lightning.
 _CLASS = re.compile(r"\b([A-Z]\w{0,60}(?:Arguments|Config)|Trainer)\(")
@@ -14,15 +15,16 @@ _JSON_CLASS = re.compile(r"\b([A-Z]\w{0,60}Config) ?(?=\{)")
 _DUMP = re.compile(r"^(?:\[[^\]\n]{1,40}\]:?)?[ \t]*([a-z][\w]{1,60}) \.{3,80} ?(.{0,500})$", re.MULTILINE)
 _ENUM = re.compile(r"<?[A-Z]\w*\.[A-Z_0-9]+: ?('[^'\n]{0,80}'|\d+)>")
 _LINE = re.compile(r"\n[ \t]*([A-Za-z_]\w{0,80})=")
-_KEY = re.compile(r"\s*([A-Za-z_]\w{0,80})\s*=\s*")
+_KEY = re.compile(r"\s{0,200}([A-Za-z_]\w{0,80})\s{0,20}=\s{0,20}")
 #: Longer values (lists of label names, settings of data) hold no sizes.
 _LONGEST = 20_000
 _MOST_KEYS = 2_000
+_MOST_OBJECTS = 100
 
 
 def find(text: str) -> tuple[str, Mapping[str, object]] | None:
     """The class and the arguments of the first printed object; None where there is none."""
-    for match in _CLASS.finditer(text[:2_000_000]):
+    for match in islice(_CLASS.finditer(text[:2_000_000]), _MOST_OBJECTS):
         arguments = dict(_arguments(text, match.end()))
         if arguments:
             return match.group(1), arguments

@@ -25,8 +25,9 @@ _LAUNCHERS = (
     "trl",
 )
 _LOOKS = re.compile(
-    r"(?m)^\s*(?:[A-Z_]\w*=\S*\s+|exec\s+|nohup\s+|uv run\s+|\"?\$\S{0,80}\s+)*"
-    r"(?:\S{0,200}/)?(?:torchrun|accelerate\s+launch|deepspeed\s|srun\s|mpirun\s|python3?\s|llamafactory-cli\s|axolotl\s|litgpt\s|tune\s+run|trl\s)"
+    r"(?m)^[ \t]*(?:[A-Z_]\w{0,80}=\S{0,500}[ \t]+|exec[ \t]+|nohup[ \t]+|uv run[ \t]+|\"?\$\S{0,80}[ \t]+){0,20}"
+    r"(?:\S{0,200}/)?(?:torchrun|accelerate[ \t]+launch|deepspeed[ \t]|srun[ \t]|mpirun[ \t]|python3?[ \t]|"
+    r"llamafactory-cli[ \t]|axolotl[ \t]|litgpt[ \t]|tune[ \t]+run|trl[ \t])"
 )
 #: `python -m` of these is a launcher.
 _MODULES = {
@@ -39,8 +40,13 @@ _FLAGS = re.compile(r"(?:^|[\s(\"'])--[a-z][\w\-.]+")
 _ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+|readonly\s+|declare\s+-a\s+)?([A-Za-z_]\w{0,80})(\+?)=(.*)$")
 _USE = re.compile(r"\$\{?([A-Za-z_]\w{0,80}|\d)(?:\[@\]|\[\*\])?(?::?[-=]([^}\n]{0,200}))?\}?")
 _PRODUCT = re.compile(r"\$\(\(\s*([\w$*{}\s]{1,100})\)\)")
+#: How a line begins that can be a command with a variable in front.
+_STARTS = ("--", "$", '"$')
 _PAIR = re.compile(r"[A-Za-z_][\w.]{0,100}=")
 _LARGEST = 200_000
+#: Variables of a script put together, and a line with them put in.
+_LONGEST = 40_000
+_MOST_COMMANDS = 50
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ def _script(text: str) -> tuple[dict[str, str], list[list[str]], list[str]]:
     variables: dict[str, str] = {}
     commands: list[list[str]] = []
     conditional: list[str] = []
-    inside = 0
+    inside = total = 0
     lines = iter(re.sub(r"\\\r?\n", " ", text).splitlines())
     for line in lines:
         word = line.split(None, 1)[0].rstrip(";") if line.strip() else ""
@@ -92,8 +98,15 @@ def _script(text: str) -> tuple[dict[str, str], list[list[str]], list[str]]:
                     conditional.append(value)
             else:
                 variables[name] = f"{variables.get(name, '')} {value}".strip() if adds else value
-            if sum(len(v) for v in variables.values()) > _LARGEST:
+            total += len(value)
+            if total > _LONGEST:
                 break
+            continue
+        if (
+            len(commands) >= _MOST_COMMANDS
+            or (not line.lstrip().startswith(_STARTS)
+            and not _LOOKS.match(line))
+        ):
             continue
         filled = _filled(_uncommented(line), variables)
         if _LOOKS.match(filled) or filled.lstrip().startswith("--"):
@@ -133,7 +146,7 @@ def _filled(text: str, variables: Mapping[str, str]) -> str:
         lambda m: variables.get(m.group(1), m.group(0) if m.group(2) is None else m.group(2)), text
     )
     out = _PRODUCT.sub(lambda m: _product(m.group(1), variables) or m.group(0), out)
-    return out if len(out) <= _LARGEST else text
+    return out if len(out) <= _LONGEST else text
 
 
 def _product(text: str, variables: Mapping[str, str]) -> str:
