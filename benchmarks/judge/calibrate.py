@@ -7,9 +7,9 @@ once more with their framework and source taken away.
 Rows of one source (a publication, with all its tables) repeat one set-up with small changes, so every source weighs the
 same, however many rows it has. A cell is a counter in a situation; a cell with fewer than `FEWEST` sources takes the
 residuals of its counter in all situations in which the code is as well known. The band's ends are the quantiles that
-leave half of 1 - `LEVEL` on either side, corrected for the number of sources as in split conformal prediction
-((k + 1) / k); each end is at least `LEAST`, and rounded up to half a percent. Judged is what would have been printed
-for sources that were left out.
+leave half of 1 - `LEVEL` on either side; each end is at least `LEAST`, and rounded up to half a percent. (With fewer
+than ten sources the correction of split conformal prediction would make every band the largest residual ever seen.)
+Judged is what would have been printed for sources that were left out.
 """
 
 from __future__ import annotations
@@ -79,10 +79,9 @@ def band(known: Sequence[Residual], counter: str, situation: str) -> tuple[float
 
 
 def _quantile(values: Sequence[tuple[float, str]], share: float) -> float:
-    """The smallest value that `share` of the sources' weight does not exceed; the largest where sources are few."""
+    """The smallest value that `share` of the sources' weight does not exceed."""
     sources = [source for _, source in values]
-    count = len(set(sources))
-    wanted = min(1.0, share * (count + 1) / count) * count
+    wanted = share * len(set(sources))
     reached = 0.0
     ordered = sorted(values)
     for value, source in ordered:
