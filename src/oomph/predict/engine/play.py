@@ -18,6 +18,8 @@ from oomph.predict.engine.rules.base import Call
 from oomph.predict.programs.load import Program, Section
 
 #: Operators through which nothing trains: comparisons, factories, index arithmetic.
+_FLASH = "aten._scaled_dot_product_flash_attention"
+_EFFICIENT = "aten._scaled_dot_product_efficient_attention"
 _NAMES = """
 arange ones zeros full empty ones_like zeros_like full_like empty_like eq ne lt le gt ge logical_and logical_or
 logical_not bitwise_and bitwise_or bitwise_not any all argmax detach cumsum tril triu new_ones new_zeros new_full
@@ -223,7 +225,7 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     if scope.instead is not None and scope.instead(scope, name, arguments, results):
         return
     heap = scope.heap
-    packet = base_name(name)
+    packet = _chosen(scope, base_name(name), arguments)
     numbers = _tensors(arguments)
     inputs = [None if number is None else scope.tensor(number) for number in numbers]
     if scope.low and not scope.low.isdisjoint(numbers):
@@ -263,6 +265,21 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         _used(scope, packet, inputs)
     if scope.adapters is not None and results:
         scope.adapters.see(scope, packet, weight, inputs, results[0])
+
+
+def _chosen(scope: Scope, packet: str, arguments: Sequence[Any]) -> str:
+    """The attention kernel that scaled_dot_product_attention takes on this GPU: flash needs compute capability 8.0, and
+    the memory-efficient kernel takes no grouped heads (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). Raises
+    UsageError for what would run as ordinary operators."""
+    if packet != _FLASH or scope.gpu is None or tuple(scope.gpu.capability) >= (8, 0):
+        return packet
+    query, key = (scope.shape(each["t"]) for each in arguments[:2])
+    if query[1] != key[1]:
+        raise UsageError(
+            f"unsupported: grouped attention on {scope.gpu.name}, which has no kernel for it and runs as ordinary "
+            "operators; `oomph trace` runs the training script itself."
+        )
+    return _EFFICIENT
 
 
 def _in_place(scope: Scope, source: Tensor | None, result: int) -> None:
