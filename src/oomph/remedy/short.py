@@ -4,7 +4,8 @@ A search predicts thousands of jobs. Each place of a step (the forward of the se
 but one, the loss, the optimizer) holds an amount that grows by the same number of bytes with each further layer:
 weights, gradients and states of a layer, and what its forward left. So a step is composed with four and with five
 layers, and the amount at each place is continued to the real number. Layers between the second and the last but one
-lie on the line between those, so none of them is higher than both.
+lie on the line between those, so none of them is higher than both. Where no layer has to do with its neighbours (FSDP
+gathers one ahead), the first and the last are enough: two layers, and three.
 
 Where layers differ, or a strategy counts in buckets that many layers fill and few do not, the whole model is composed.
 What is listed in the end is composed whole in any case.
@@ -28,11 +29,12 @@ from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
 from oomph.predict.peak_sink import PeakSink
 
-_FEW = 4
+_FEW, _NEAR = 4, 2
+_FEW_ALONE, _NEAR_ALONE = 2, 1
 #: Below this number of layers there is nothing to win.
 _MANY = 12
 _LAYER = re.compile(r"\d+")
-_NEAR, _BETWEEN = 2, "between"
+_BETWEEN = "between"
 #: Strategies whose buffers do not depend on how many layers fill them (ZeRO-2 and 3 count in buckets).
 _BY_UNIT = (
     "none",
@@ -63,10 +65,12 @@ def short_peak_bytes(job: Job) -> int | None:
     if not _is_regular(job, layers):
         return None
     code = variants(job)[0]
-    few, more = _places(job, code, _FEW), _places(job, code, _FEW + 1)
+    alone = job.parallel.strategy in ("none", "ddp")
+    count, near = (_FEW_ALONE, _NEAR_ALONE) if alone else (_FEW, _NEAR)
+    few, more = _places(job, code, count, near), _places(job, code, count + 1, near)
     if few.keys() != more.keys():
         return None
-    return max(size + (more[place] - size) * (layers - _FEW) for place, size in few.items())
+    return max(size + (more[place] - size) * (layers - count) for place, size in few.items())
 
 
 def _is_regular(job: Job, layers: int) -> bool:
@@ -85,12 +89,12 @@ def _is_regular(job: Job, layers: int) -> bool:
     )
 
 
-def _places(job: Job, code: Code, layers: int) -> dict[_Place, int]:
+def _places(job: Job, code: Code, layers: int, near: int) -> dict[_Place, int]:
     """The highest level at each place of a step of the model with so many layers."""
     setup = setup_of(job, code)
     # A cached property: all that follows counts layers by it.
     setup.__dict__["layers"] = layers
-    sink = _Places(layers)
+    sink = _Places(layers, near)
     parts = (code, job.model, job.method, job.precision, job.parallel, layers)
     compose(setup, sink, units=_units(parts, _Held(setup)))
     return sink.finished()
@@ -118,9 +122,10 @@ def _units(_parts: tuple[object, ...], held: _Held) -> Units:
 class _Places(PeakSink):
     """A sink that keeps the highest level of each stretch between two calls of `phase`, and nothing else."""
 
-    def __init__(self, layers: int) -> None:
+    def __init__(self, layers: int, near: int) -> None:
         super().__init__(compose=False)
         self._layers = layers
+        self._near = near
         self._found: dict[_Place, int] = {}
         self._times: Counter[tuple[Phase, str]] = Counter()
         self._place: _Place | None = None
@@ -129,7 +134,7 @@ class _Places(PeakSink):
         """Each stretch has its own highest level: that of the whole phase is not asked for."""
         if self._place is not None:
             self._found[self._place] = self._high
-        named = (phase, _role(where, self._layers))
+        named = (phase, _role(where, self._layers, self._near))
         self._times[named] += 1
         self._place = (*named, self._times[named])
         self._high = self._level
@@ -146,13 +151,13 @@ class _Places(PeakSink):
 
 
 @lru_cache(maxsize=1024)
-def _role(where: str, layers: int) -> str:
+def _role(where: str, layers: int, near: int) -> str:
     """A place with layers by their distance from the nearer end; those in the middle are one place."""
 
     def role(found: re.Match[str]) -> str:
         number = int(found[0])
-        if number < _NEAR:
+        if number < near:
             return f"<{number}"
-        return f">{layers - number}" if layers - number <= _NEAR else _BETWEEN
+        return f">{layers - number}" if layers - number <= near else _BETWEEN
 
     return _LAYER.sub(role, where)
