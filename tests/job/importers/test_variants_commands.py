@@ -100,3 +100,17 @@ def test_megatron_pads_the_vocabulary():
 def test_trainer_state_has_the_batch():
     found = job({"log_history": [], "global_step": 5, "train_batch_size": 6})
     assert found.batch.micro == 6
+
+
+def test_blocks_of_megatron():
+    sizes = "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --micro-batch-size 1 --seq-length 32"
+    block = "--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear --hidden-dropout 0"
+    llama, qwen2, qwen3 = (
+        merge(read(f"python pretrain_gpt.py {sizes} {block} {more}"))[0].model
+        for more in ("", "--add-qkv-bias", "--qk-layernorm")
+    )
+    assert (llama.family, qwen2.family, qwen3.family) == ("llama", "qwen2", "qwen3")
+    # 8 * 64 / 3 = 170.67, to a multiple of 64 below.
+    assert llama.get("intermediate_size") == 128
+    mixed = read(f"python pretrain_gpt.py {sizes} --swiglu --normalization LayerNorm")
+    assert "neither GPT's block nor Llama's" in " ".join(mixed.unsupported)

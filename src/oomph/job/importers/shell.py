@@ -102,10 +102,8 @@ def _script(text: str) -> tuple[dict[str, str], list[list[str]], list[str]]:
             if total > _LONGEST:
                 break
             continue
-        if (
-            len(commands) >= _MOST_COMMANDS
-            or (not line.lstrip().startswith(_STARTS)
-            and not _LOOKS.match(line))
+        if len(commands) >= _MOST_COMMANDS or (
+            not line.lstrip().startswith(_STARTS) and not _LOOKS.match(line)
         ):
             continue
         filled = _filled(_uncommented(line), variables)

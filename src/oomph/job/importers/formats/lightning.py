@@ -66,67 +66,60 @@ def _strategy(collector: Collector, key: str, value: object) -> None:
     if off(value) or value == "auto":
         return
     settings = table(table(value).get("init_args"))
-    name = (
-        str(table(value).get("class_path") or value)
-        .rsplit(".", 1)[-1]
-        .strip()
-        .lower()
-        .split("(")[0]
-        .lstrip("<")
-    )
-    if name in ("deepspeedstrategy",):
+    shown = str(table(value).get("class_path") or value)
+    name = shown.rsplit(".", 1)[-1].strip().lower().split("(")[0].lstrip("<")
+    chosen = _STRATEGIES.get(name, "")
+    if name == "deepspeedstrategy":
         stage = whole(settings.get("stage", 2))
         chosen = f"zero{stage}" if stage in (1, 2, 3) else ""
-        config = settings.get("config")
-        if config:
-            collector.put("given.needs.deepspeed", str(config)[:200], f"{key}.config", config)
-    else:
-        chosen = _STRATEGIES.get(name, "")
     if not chosen:
-        collector.refuse(key, value if isinstance(value, str) else name)
+        collector.refuse(key, shown)
         return
-    sharding = str(settings.get("sharding_strategy") or "").strip().lower()
-    if sharding:
-        chosen = _SHARDING.get(sharding, chosen)
-        if sharding not in _SHARDING:
-            collector.refuse(f"{key}.sharding_strategy", sharding)
-    collector.put("parallel.strategy", chosen, key, value if isinstance(value, str) else name)
+    collector.put("parallel.strategy", chosen, key, shown)
     _offload(collector, key, name, settings)
     if chosen.startswith("fsdp"):
         # Without a policy only the root is a unit (lightning/pytorch/strategies/fsdp.py).
-        wrapped = settings.get("auto_wrap_policy")
-        collector.put("parallel.units", "blocks" if wrapped else "root", f"{key}.auto_wrap_policy", wrapped)
-    if settings.get("activation_checkpointing_policy") or settings.get("activation_checkpointing"):
-        collector.put("checkpointing.mode", "full", f"{key}.activation_checkpointing_policy", "on")
-        collector.put(
-            "checkpointing.reentrant", False, f"{key}.activation_checkpointing_policy", "non-reentrant"
-        )
-    if flag(settings.get("gradient_as_bucket_view")):
-        collector.put("parallel.gradient_as_bucket_view", True, f"{key}.gradient_as_bucket_view", True)
-    used = {
-        "stage",
-        "config",
-        "sharding_strategy",
-        "auto_wrap_policy",
-        "activation_checkpointing_policy",
-        "activation_checkpointing",
-        "gradient_as_bucket_view",
-        "cpu_offload",
-        "offload_optimizer",
-        "offload_parameters",
-    }
-    keys: dict[str, Handler] = {
-        "limit_all_gathers": to_flag("parallel.limit_all_gathers"),
-        "use_orig_params": to_flag("parallel.use_orig_params"),
-        "forward_prefetch": to_flag("parallel.forward_prefetch"),
-        "mixed_precision": refused("a MixedPrecision of its own"),
-    }
-    collector.read(
-        {k: v for k, v in settings.items() if k not in used},
-        keys,
-        harmless("lightning.strategy"),
-        parent=f"{key}.",
-    )
+        collector.default("parallel.units", "root", f"{key}: no auto_wrap_policy")
+    collector.read(settings, _SETTINGS, harmless("lightning.strategy"), parent=f"{key}.")
+
+
+def _sharding(collector: Collector, key: str, value: object) -> None:
+    name = str(value).strip().lower()
+    if name in _SHARDING:
+        collector.put("parallel.strategy", _SHARDING[name], key, value)
+    elif not off(value):
+        collector.refuse(key, value)
+
+
+def _wrapped(collector: Collector, key: str, value: object) -> None:
+    if not off(value):
+        collector.put("parallel.units", "blocks", key, value)
+
+
+def _checkpointed(collector: Collector, key: str, value: object) -> None:
+    if not off(value):
+        collector.put("checkpointing.mode", "full", key, value)
+        collector.put("checkpointing.reentrant", False, key, value)
+
+
+def _config(collector: Collector, key: str, value: object) -> None:
+    if not off(value):
+        collector.put("given.needs.deepspeed", str(value)[:200], key, value)
+
+
+#: Arguments of the strategies' classes, beside those that decide the stage and what is on the host.
+_SETTINGS: dict[str, Handler] = {
+    "sharding_strategy": _sharding,
+    "auto_wrap_policy": _wrapped,
+    "activation_checkpointing_policy": _checkpointed,
+    "activation_checkpointing": _checkpointed,
+    "gradient_as_bucket_view": to_flag("parallel.gradient_as_bucket_view"),
+    "limit_all_gathers": to_flag("parallel.limit_all_gathers"),
+    "use_orig_params": to_flag("parallel.use_orig_params"),
+    "forward_prefetch": to_flag("parallel.forward_prefetch"),
+    "mixed_precision": refused("a MixedPrecision of its own"),
+    "config": _config,
+}
 
 
 def _offload(collector: Collector, key: str, name: str, settings: Mapping[str, object]) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oomph.job.config import from_config
 from oomph.job.importers.formats.harmless import harmless
 from oomph.job.importers.formats.hf_keys import put_optimizer
+from oomph.job.importers.formats.megatron_model import put_model
 from oomph.job.importers.imported import Collector, Handler, Imported
 from oomph.job.importers.text import Source
 from oomph.job.importers.values import (
@@ -158,7 +158,7 @@ def read_arguments(collector: Collector, arguments: Mapping[str, object]) -> Non
     collector.read(on, _KEYS, harmless("megatron"))
     if any(flag(plain.get(key)) for key in ("squared_relu", "openai_gelu", "quick_geglu", "qk_clip")):
         collector.refuse("activation", "another one than GELU and SwiGLU")
-    _finish_model(collector, plain)
+    put_model(collector)
     _finish_precision(collector)
     _finish_parallel(collector)
     _finish_checkpointing(collector)
@@ -173,97 +173,6 @@ def read_arguments(collector: Collector, arguments: Mapping[str, object]) -> Non
     collector.default("batch.packed", True, "Megatron-LM's data: sequences of full length")
     if collector.get("attention") is None:
         collector.default("attention", "sdpa_flash", "Megatron-LM with Transformer Engine: fused attention")
-
-
-def _finish_model(collector: Collector, plain: Mapping[str, object]) -> None:
-    def number(key: str) -> int | None:
-        return whole(collector.get(f"given.{key}"))
-
-    layers, hidden, heads = number("layers"), number("hidden"), number("heads")
-    if layers is None or hidden is None or heads is None:
-        collector.note(
-            "num_layers, hidden_size and num_attention_heads make the model; one of them is missing"
-        )
-        return
-    rope = collector.get("given.position") == "rope" or bool(collector.get("given.rope"))
-    llama = bool(collector.get("given.swiglu")) and collector.get("given.norm") == "rms" and rope
-    vocab = _vocab(collector)
-    tied = not collector.get("given.untie")
-    if llama:
-        config: dict[str, object] = {
-            "model_type": "llama",
-            "hidden_size": hidden,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": number("groups") if collector.get("given.grouped") else heads,
-            # 4h is turned into 8h/3 to a multiple of 64 for gated MLPs (arguments.py).
-            "intermediate_size": number("ffn") or int(4 * hidden * 2 / 3) // 64 * 64,
-            "head_dim": number("head_dim") or hidden // heads,
-            "vocab_size": vocab,
-            "max_position_embeddings": number("positions") or number("sequence") or 4096,
-            "tie_word_embeddings": tied,
-            "attention_bias": bool(collector.get("given.qkv_bias")),
-            "attention_dropout": _dropout(collector, "attention"),
-            "mlp_bias": False,
-        }
-        if not collector.get("given.no_bias"):
-            collector.refuse("add_bias_linear", True, "biases of a llama-like model")
-        if _dropout(collector, "hidden"):
-            collector.refuse(
-                "hidden_dropout", _dropout(collector, "hidden"), "of a llama-like model; 0.1 by default"
-            )
-        if collector.get("given.qk_norm"):
-            collector.refuse("qk_layernorm", True)
-    else:
-        config = {
-            "model_type": "gpt2",
-            "n_embd": hidden,
-            "n_layer": layers,
-            "n_head": heads,
-            "n_inner": number("ffn") or 4 * hidden,
-            "n_positions": number("positions") or whole(collector.get("batch.sequence")) or 1024,
-            "vocab_size": vocab,
-            "tie_word_embeddings": tied,
-            "attn_pdrop": _dropout(collector, "attention"),
-            "embd_pdrop": _dropout(collector, "hidden"),
-            "resid_pdrop": _dropout(collector, "hidden"),
-        }
-        if (
-            collector.get("given.swiglu")
-            or collector.get("given.norm") == "rms"
-            or rope
-            or collector.get("given.grouped")
-        ):
-            collector.refuse(
-                "model",
-                "neither GPT's block nor Llama's",
-                "SwiGLU, RMSNorm and rotary embedding come together here",
-            )
-    if vocab is None:
-        config.pop("vocab_size")
-        collector.note(
-            "the vocabulary's size is in the tokenizer: give --vocab-size, or padded_vocab_size of what is printed"
-        )
-    collector.model = from_config(config, "Megatron-LM's arguments")
-    _ = plain
-
-
-def _dropout(collector: Collector, which: str) -> float:
-    """0.1 unless it is written (arguments.py)."""
-    found = collector.get(f"given.{which}_dropout")
-    return found if isinstance(found, float) else 0.1
-
-
-def _vocab(collector: Collector) -> int | None:
-    """Padded to a multiple of make_vocab_size_divisible_by times the tensor-parallel ranks."""
-    padded = whole(collector.get("given.padded_vocab"))
-    vocab = whole(collector.get("given.vocab"))
-    if padded is not None or vocab is None:
-        return padded
-    multiple = (whole(collector.get("given.vocab_multiple")) or 128) * (
-        whole(collector.get("parallel.tensor")) or 1
-    )
-    return -(-vocab // multiple) * multiple
 
 
 def _finish_precision(collector: Collector) -> None:
