@@ -6,6 +6,7 @@ tables of their parameters: src/oomph/job/families/tables/FAMILY.json.
     python tools/make_programs.py --only bf16,sdpa     ways to run that have all of these words; the file has only them
     python tools/make_programs.py --tables             the tables of parameters, which takes seconds
     python tools/make_programs.py --check llama        make them anew and compare; exit 1 and name what differs
+    python tools/make_programs.py --check --only bf16,sdpa gpt2     the same for some variants
 
 The files speak for the torch and the transformers that are installed; a model's class decides what they say.
 """
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from oomph.predict.programs.load import Variant, read
 from oomph.tracing.programs.errors import ProgramError
 from oomph.tracing.programs.families import FAMILIES, Family
 from oomph.tracing.programs.store import Store
@@ -53,10 +55,38 @@ def main() -> int:
 def one_family(family: Family, options: argparse.Namespace) -> int:
     """Makes or checks the files of a family; 1 where one differs."""
     code = put(TABLES / f"{family.name}.json", parameters(family), options.check)
-    if not options.tables:
-        text = contents(family, wanted(options.only), print_way)
-        code = max(code, put(FOLDER / f"transformers-{family.name}.json", text, options.check))
+    if options.tables:
+        return code
+    text = contents(family, wanted(options.only), print_way)
+    path = FOLDER / f"transformers-{family.name}.json"
+    if options.check and options.only:
+        return max(code, compare(path, text))
+    return max(code, put(path, text, options.check))
+
+
+def compare(path: Path, text: str) -> int:
+    """Says which variants of a file are not those of `text`, which may have fewer; 1 where one is not."""
+    there = read(path.read_text(encoding="utf-8")) if path.exists() else None
+    known = {key(each): each for each in there.variants} if there else {}
+    code = 0
+    for variant in read(text).variants:
+        same = key(variant) in known and known[key(variant)].program() == variant.program()
+        print(f"{path.stem}, {key(variant)}: {'the same' if same else 'not what the installed class does'}")
+        code = code if same else 1
     return code
+
+
+def key(variant: Variant) -> str:
+    """What a variant is chosen by."""
+    chosen = (
+        variant.precision,
+        variant.attention,
+        variant.heads,
+        variant.one,
+        variant.dropout,
+        dict(variant.more),
+    )
+    return " ".join(map(str, chosen))
 
 
 def put(path: Path, text: str, check: bool) -> int:

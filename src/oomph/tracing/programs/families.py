@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from oomph.tracing.programs import configs
 from oomph.tracing.programs.dimensions import EXPERT_NAMES
 from oomph.tracing.programs.tasks import TASKS
 
@@ -39,148 +40,6 @@ class Family:
     ties: Mapping[str, str] = field(default_factory=lambda: {"lm_head.weight": "model.embed_tokens.weight"})
 
 
-def _common(dimensions: Dimensions) -> dict[str, Any]:
-    return {
-        "vocab_size": dimensions["vocab"],
-        "hidden_size": dimensions["hidden"],
-        "intermediate_size": dimensions["intermediate"],
-        "num_hidden_layers": dimensions["layers"],
-        "num_attention_heads": dimensions["heads"],
-        "num_key_value_heads": dimensions["kv_heads"],
-        "max_position_embeddings": 1 << 20,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-        "pad_token_id": None,
-    }
-
-
-def _with_head_dim(dimensions: Dimensions) -> dict[str, Any]:
-    return _common(dimensions) | {"head_dim": dimensions["head_dim"]}
-
-
-def _also(**fields: Any) -> Callable[[Dimensions], dict[str, Any]]:
-    return lambda dimensions: _common(dimensions) | fields
-
-
-def _partial(dimensions: Dimensions) -> dict[str, Any]:
-    """Only some of a head's dimensions turn with the position."""
-    rope = {
-        "rope_type": "default",
-        "rope_theta": 10000.0,
-        "partial_rotary_factor": dimensions["rotary"] / dimensions["head_dim"],
-    }
-    return _common(dimensions) | {"rope_parameters": rope}
-
-
-def _gpt2(dimensions: Dimensions) -> dict[str, Any]:
-    return {
-        "vocab_size": dimensions["vocab"],
-        "n_embd": dimensions["hidden"],
-        "n_inner": dimensions["intermediate"],
-        "n_layer": dimensions["layers"],
-        "n_head": dimensions["heads"],
-        "n_positions": dimensions["positions"],
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
-
-
-def _bigcode(dimensions: Dimensions) -> dict[str, Any]:
-    return _gpt2(dimensions) | {"multi_query": dimensions["kv_heads"] == 1}
-
-
-def _falcon(dimensions: Dimensions) -> dict[str, Any]:
-    """As falcon-7b with one head of keys and values, as falcon-40b with some."""
-    return {
-        "vocab_size": dimensions["vocab"],
-        "hidden_size": dimensions["hidden"],
-        "ffn_hidden_size": dimensions["intermediate"],
-        "num_hidden_layers": dimensions["layers"],
-        "num_attention_heads": dimensions["heads"],
-        "num_kv_heads": dimensions["kv_heads"],
-        "multi_query": True,
-        "new_decoder_architecture": dimensions["kv_heads"] != 1,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-        "max_position_embeddings": 1 << 20,
-    }
-
-
-def _opt(dimensions: Dimensions) -> dict[str, Any]:
-    return {
-        "vocab_size": dimensions["vocab"],
-        "hidden_size": dimensions["hidden"],
-        "word_embed_proj_dim": dimensions["hidden"],
-        "ffn_dim": dimensions["intermediate"],
-        "num_hidden_layers": dimensions["layers"],
-        "num_attention_heads": dimensions["heads"],
-        "max_position_embeddings": dimensions["positions"],
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
-
-
-def _bloom(dimensions: Dimensions) -> dict[str, Any]:
-    return {
-        "vocab_size": dimensions["vocab"],
-        "hidden_size": dimensions["hidden"],
-        "n_layer": dimensions["layers"],
-        "n_head": dimensions["heads"],
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
-
-
-def _experts(
-    count: str, width: str = "", base: Callable[[Dimensions], dict[str, Any]] = _common, **fields: str
-) -> Callable[[Dimensions], dict[str, Any]]:
-    """Layers of experts: the config's names for their number and their width, and further names for dimensions."""
-
-    def config(dimensions: Dimensions) -> dict[str, Any]:
-        names = {
-            count: "experts",
-            "num_experts_per_tok": "top_k",
-            **({width: "expert_intermediate"} if width else {}),
-        }
-        return base(dimensions) | {name: dimensions[value] for name, value in {**names, **fields}.items()}
-
-    return config
-
-
-def _encoder(dimensions: Dimensions) -> dict[str, Any]:
-    return {
-        "vocab_size": dimensions["vocab"],
-        "hidden_size": dimensions["hidden"],
-        "intermediate_size": dimensions["intermediate"],
-        "num_hidden_layers": dimensions["layers"],
-        "num_attention_heads": dimensions["heads"],
-        "max_position_embeddings": dimensions["positions"],
-        "pad_token_id": 1,
-    }
-
-
-def _modernbert(dimensions: Dimensions) -> dict[str, Any]:
-    """The window is wider than any sequence."""
-    return _encoder(dimensions) | {
-        "max_position_embeddings": 1 << 20,
-        "local_attention": 1 << 19,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-        "cls_token_id": 0,
-        "sep_token_id": 0,
-    }
-
-
-def _vit(dimensions: Dimensions) -> dict[str, Any]:
-    fields = _encoder(dimensions) | {"image_size": dimensions["image"], "patch_size": dimensions["patch"]}
-    return {
-        name: value
-        for name, value in fields.items()
-        if name not in ("vocab_size", "max_position_embeddings", "pad_token_id")
-    }
-
-
 _BERT_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 _NO_PADDING = {"original_max_position_embeddings": 1 << 20, "pad_token_id": 0}
 _WIDE_WINDOW = {"sliding_window": 1 << 19}
@@ -188,52 +47,52 @@ _NARROW_WINDOW = {"sliding_window": 16}
 _SLIDING, _FULL = ["sliding_attention"] * 3, ["full_attention"] * 3
 _GPT2_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 _LIST = (
-    Family("llama", _with_head_dim),
+    Family("llama", configs.with_head_dim),
     Family(
         "mistral",
-        lambda dimensions: _with_head_dim(dimensions) | {"sliding_window": None},
+        lambda dimensions: configs.with_head_dim(dimensions) | {"sliding_window": None},
         window=_NARROW_WINDOW,
     ),
-    Family("qwen2", _common, hidden=False),
-    Family("qwen3", _with_head_dim),
-    Family("gemma", _with_head_dim, heads=("grouped", "equal", "single")),
+    Family("qwen2", configs.common, hidden=False),
+    Family("qwen3", configs.with_head_dim),
+    Family("gemma", configs.with_head_dim, heads=("grouped", "equal", "single")),
     Family(
         "gemma2",
-        lambda dimensions: _with_head_dim(dimensions) | _WIDE_WINDOW,
+        lambda dimensions: configs.with_head_dim(dimensions) | _WIDE_WINDOW,
         attention=("eager", "flash_attention_2"),
     ),
     Family(
         "gemma3_text",
-        lambda dimensions: _with_head_dim(dimensions) | _WIDE_WINDOW,
+        lambda dimensions: configs.with_head_dim(dimensions) | _WIDE_WINDOW,
         heads=("grouped", "single"),
         window={"layer_types": _SLIDING + _FULL, "num_hidden_layers": 6, **_NARROW_WINDOW},
         kinds=("block",) * 3 + ("full",) * 3,
     ),
-    Family("phi3", _also(**_NO_PADDING), hidden=False, window=_NARROW_WINDOW),
-    Family("phi", _partial, hidden=False, heads=("equal",)),
+    Family("phi3", configs.also(**_NO_PADDING), hidden=False, window=_NARROW_WINDOW),
+    Family("phi", configs.partial, hidden=False, heads=("equal",)),
     Family(
         "gpt2",
-        _gpt2,
+        configs.gpt2,
         layers="transformer.h",
         hidden=False,
         heads=("equal",),
         dropout=_GPT2_DROPOUT,
         ties={"lm_head.weight": "transformer.wte.weight"},
     ),
-    Family("granite", _common, hidden=False),
-    Family("olmo", _common, hidden=False),
-    Family("olmo2", _common, hidden=False),
+    Family("granite", configs.common, hidden=False),
+    Family("olmo", configs.common, hidden=False),
+    Family("olmo2", configs.common, hidden=False),
     Family(
         "starcoder2",
-        _also(sliding_window=None),
+        configs.also(sliding_window=None),
         hidden=False,
         heads=("grouped",),
         window=_NARROW_WINDOW,
     ),
-    Family("stablelm", _partial, hidden=False),
+    Family("stablelm", configs.partial, hidden=False),
     Family(
         "gpt_neox",
-        _partial,
+        configs.partial,
         layers="gpt_neox.layers",
         hidden=False,
         heads=("equal",),
@@ -241,7 +100,7 @@ _LIST = (
     ),
     Family(
         "gpt_bigcode",
-        _bigcode,
+        configs.bigcode,
         layers="transformer.h",
         hidden=False,
         heads=("single", "equal"),
@@ -250,7 +109,7 @@ _LIST = (
     ),
     Family(
         "falcon",
-        _falcon,
+        configs.falcon,
         layers="transformer.h",
         hidden=False,
         heads=("single", "grouped"),
@@ -258,7 +117,7 @@ _LIST = (
     ),
     Family(
         "opt",
-        _opt,
+        configs.opt,
         layers="model.decoder.layers",
         hidden=False,
         heads=("equal",),
@@ -267,17 +126,19 @@ _LIST = (
     ),
     Family(
         "bloom",
-        _bloom,
+        configs.bloom,
         layers="transformer.h",
         hidden=False,
         heads=("equal",),
         attention=("eager",),
         ties={"lm_head.weight": "transformer.word_embeddings.weight"},
     ),
-    Family("mixtral", _experts("num_local_experts", base=_with_head_dim), names=EXPERT_NAMES[:2]),
+    Family(
+        "mixtral", configs.experts("num_local_experts", base=configs.with_head_dim), names=EXPERT_NAMES[:2]
+    ),
     Family(
         "qwen2_moe",
-        _experts(
+        configs.experts(
             "num_experts", "moe_intermediate_size", shared_expert_intermediate_size="shared_intermediate"
         ),
         hidden=False,
@@ -285,13 +146,13 @@ _LIST = (
     ),
     Family(
         "qwen3_moe",
-        _experts("num_experts", "moe_intermediate_size", _with_head_dim),
+        configs.experts("num_experts", "moe_intermediate_size", configs.with_head_dim),
         names=EXPERT_NAMES[:3],
     ),
-    Family("olmoe", _experts("num_experts"), hidden=False, names=EXPERT_NAMES[:2]),
+    Family("olmoe", configs.experts("num_experts"), hidden=False, names=EXPERT_NAMES[:2]),
     Family(
         "bert",
-        _encoder,
+        configs.encoder,
         layers="bert.encoder.layer",
         tasks={"sequence_classification": "classifier", "masked_lm": "cls"},
         hidden=False,
@@ -303,7 +164,7 @@ _LIST = (
     ),
     Family(
         "roberta",
-        _encoder,
+        configs.encoder,
         layers="roberta.encoder.layer",
         tasks={"sequence_classification": "classifier", "masked_lm": "lm_head"},
         hidden=False,
@@ -315,7 +176,7 @@ _LIST = (
     ),
     Family(
         "modernbert",
-        _modernbert,
+        configs.modernbert,
         tasks={"sequence_classification": "classifier", "masked_lm": "decoder"},
         hidden=False,
         heads=("equal",),
@@ -330,7 +191,7 @@ _LIST = (
     ),
     Family(
         "vit",
-        _vit,
+        configs.vit,
         layers="vit.layers",
         tasks={"image_classification": "classifier"},
         images=True,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from oomph.hardware.gpus import Gpu
+from oomph.hardware.names import gpu as gpu_named
 from oomph.tracing.programs.errors import ProgramError
 from oomph.tracing.programs.watch import Run, Tensor, Watch
 from oomph.tracing.settings import TraceSettings, Version
@@ -46,24 +47,32 @@ def text_batch(dimensions: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def forwards(
-    subject: Subject, dimension_sets: Sequence[Mapping[str, int]], gpu: Gpu, version: Version
-) -> list[Run]:
-    """Runs once for each set, in training mode and without gradients, so that storages die when Python's references
-    end. Raises ProgramError for what a program has no form for."""
-    from oomph.tracing.session import Session
+class Studio:
+    """Context manager: a simulated GPU on which forward passes are recorded, one after the other."""
 
-    watches = [Watch(each) for each in dimension_sets]
-    session = Session(TraceSettings(gpu, version, stacks=False))
-    with session:
-        assert session.recorder is not None
-        now: list[Watch] = []
-        _watch_flash(session.recorder, now)
-        _watch_autocast(session.recorder, now)
-        for watch in watches:
-            now[:] = [watch]
-            _forward(subject, watch)
-    return [watch.run for watch in watches]
+    def __init__(self, gpu: Gpu | None = None, torch: Version = (2, 13)) -> None:
+        from oomph.tracing.session import Session
+
+        self._session = Session(TraceSettings(gpu or gpu_named("a100-80gb"), torch, stacks=False))
+        self._now: list[Watch] = []
+
+    def __enter__(self) -> Studio:
+        self._session.__enter__()
+        assert self._session.recorder is not None
+        _watch_flash(self._session.recorder, self._now)
+        _watch_autocast(self._session.recorder, self._now)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._session.__exit__(*error)
+
+    def forward(self, subject: Subject, dimensions: Mapping[str, int]) -> Run:
+        """Runs once, in training mode and without gradients, so that storages die when Python's references end. Raises
+        ProgramError for what a program has no form for."""
+        watch = Watch(dimensions)
+        self._now[:] = [watch]
+        _forward(subject, watch)
+        return watch.run
 
 
 def _forward(subject: Subject, watch: Watch) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from oomph.hardware.gpus import Gpu
-from oomph.hardware.names import gpu as gpu_named
 from oomph.tracing.programs.cut import Link, Section, sections
 from oomph.tracing.programs.errors import ProgramError
-from oomph.tracing.programs.forward import Batch, Build, Forward, Subject, forwards, text_batch
+from oomph.tracing.programs.forward import Batch, Build, Forward, Studio, Subject, text_batch
 from oomph.tracing.programs.symbols import Symbols
-from oomph.tracing.settings import Version
 
 #: What a program's sizes are made of; `groups` is heads / kv_heads, `rotary` the part of a head that turns with the
 #: position.
@@ -50,20 +48,19 @@ def record(
     precision: str = "bf16",
     batch: Batch = text_batch,
     kinds: Sequence[str] = (),
-    gpu: Gpu | None = None,
-    torch: Version = (2, 13),
+    studio: Studio | None = None,
 ) -> Made:
     """Runs the model once for each set of dimensions (five at least, and unrelated numbers) and gives its sections with
     sizes as expressions of `names`.
 
     `build(dimensions)` makes the module on the CPU, `run(module, batch, dimensions)` its forward pass, and returns what
     the training loop holds afterwards, by name. `kinds` names the section of each layer where there are several kinds.
-    Raises ProgramError where the runs differ in more than sizes, layers
-    differ from each other, or a size is no expression.
+    `studio` is an entered Studio, where several records share one; else an A100 for torch 2.13. Raises ProgramError
+    where the runs differ in more than sizes, layers differ from each other, or a size is no expression.
     """
     subject = Subject(build, run, batch, layers, head, precision)
-    card = gpu or gpu_named("a100-80gb")
-    cuts = [sections(run, layers, kinds) for run in forwards(subject, dimension_sets, card, torch)]
+    with nullcontext(studio) if studio is not None else Studio() as place:
+        cuts = [sections(place.forward(subject, each), layers, kinds) for each in dimension_sets]
     return _merged(cuts, Symbols(dimension_sets, names))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from oomph.tracing.programs.dimensions import sets
 from oomph.tracing.programs.families import Family, model
+from oomph.tracing.programs.forward import Studio
 from oomph.tracing.programs.record import NAMES, Made, record
 from oomph.tracing.programs.same import same_for_one
 from oomph.tracing.programs.store import Store
@@ -43,8 +44,9 @@ def ways(family: Family) -> Iterator[Way]:
                 yield Way(precision, "sdpa", heads, window=True, task=task)
 
 
-def made(family: Family, way: Way) -> Made:
-    """Records one way."""
+def made(family: Family, way: Way, studio: Studio | None = None) -> Made:
+    """Records one way, in a studio that is there or one of its own. A batch of one needs no further set to verify."""
+    runs = sets(way.heads, one=way.one, hidden=family.hidden, images=family.images)
     more = family.window if way.window else {}
     task = TASKS[way.task]
     return record(
@@ -52,27 +54,29 @@ def made(family: Family, way: Way) -> Made:
         task.run,
         layers=family.layers,
         head=family.tasks[way.task],
-        dimension_sets=sets(way.heads, one=way.one, hidden=family.hidden, images=family.images),
+        dimension_sets=runs[:5] if way.one else runs,
         names=(*NAMES, *family.names),
         precision=way.precision,
         batch=task.batch,
         kinds=family.kinds if way.window else (),
+        studio=studio,
     )
 
 
 def fill(store: Store, family: Family, wanted: Callable[[Way], bool], tell: Callable[[Way], Any]) -> None:
     """Records all wanted ways; a batch of one apart only where it does something else."""
-    for way in ways(family):
-        if not wanted(way):
-            continue
-        tell(way)
-        any_batch = made(family, way)
-        store.add(_choice(way), any_batch)
-        alone = replace(way, one=True)
-        one = made(family, alone)
-        if not same_for_one(any_batch, one):
-            tell(alone)
-            store.add(_choice(alone), one)
+    with Studio() as studio:
+        for way in ways(family):
+            if not wanted(way):
+                continue
+            tell(way)
+            any_batch = made(family, way, studio)
+            store.add(_choice(way), any_batch)
+            alone = replace(way, one=True)
+            one = made(family, alone, studio)
+            if not same_for_one(any_batch, one):
+                tell(alone)
+                store.add(_choice(alone), one)
 
 
 def _choice(way: Way) -> dict[str, Any]:
