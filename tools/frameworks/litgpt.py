@@ -64,7 +64,8 @@ def recordings(family: str) -> Iterator[Recording]:
     whole = Loss("whole_ce", _forward_and_loss, "lm_head")
     benchmark = Loss("eager_bf16", _benchmark, "lm_head")
     chunked = Loss("chunked_ce", _finetune_lora, "transformer.ln_f")
-    precisions = ("bf16", "fp32-autocast", "fp32") if family in ("llama", "gpt_neox") else ("bf16",)
+    usual = family in ("llama", "gpt_neox")
+    precisions = ("bf16", "fp32-autocast", "fp32") if family == "llama" else ("bf16",)
     for heads in _HEADS[family]:
         ways = partial(
             Recording,
@@ -75,7 +76,11 @@ def recordings(family: str) -> Iterator[Recording]:
             hidden=family not in ("falcon", "gpt_neox"),
         )
         for precision in precisions:
-            losses = (full, pretrain, whole, benchmark) if precision == "bf16" else (pretrain,)
+            losses = (
+                (full, pretrain, *((whole, benchmark) if usual else ()))
+                if precision == "bf16"
+                else (pretrain,)
+            )
             yield ways(partial(_build, family, None), losses=losses, precision=precision)
         for targets, names in _NAMES.items():
             lora = {"targets": names, "dropout": True}

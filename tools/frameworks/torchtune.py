@@ -29,15 +29,16 @@ def recordings(family: str) -> Iterator[Recording]:
     """bf16 as its recipes train, fp32 as they do where asked."""
     del family
     chunked = Loss("chunked_ce", _chunked, "norm")
+    compiled = Loss("compiled_chunked_ce", _compiled, "norm")
     whole = Loss("eager_fp32", _whole, "output")
     for heads in ("grouped", "equal"):
         ways = partial(Recording, layers="layers", heads=heads, hidden=False)
-        yield ways(partial(_build, None, False), losses=(chunked, whole))
+        yield ways(partial(_build, None, False), losses=(chunked, compiled, whole))
         yield ways(partial(_build, None, False), losses=(chunked,), precision="fp32")
         for targets in _TARGETS:
             # dropout is 0 in its configurations of 2024
             lora = {"targets": list(targets), "dropout": False}
-            yield ways(partial(_build, targets, False), losses=(chunked,), lora=lora)
+            yield ways(partial(_build, targets, False), losses=(chunked, compiled), lora=lora)
 
 
 def _build(targets: tuple[str, ...] | None, dropout: bool, dimensions: Mapping[str, int]) -> Any:
@@ -52,8 +53,8 @@ def _build(targets: tuple[str, ...] | None, dropout: bool, dimensions: Mapping[s
         "intermediate_dim": dimensions["intermediate"],
     }
     if targets is None:
-        return builders.llama3(**settings)
-    return builders.lora_llama3(
+        return _anew(builders.llama3(**settings))
+    net = builders.lora_llama3(
         [
             name.replace("o_proj", "output_proj")
             for name in targets
@@ -66,6 +67,18 @@ def _build(targets: tuple[str, ...] | None, dropout: bool, dimensions: Mapping[s
         lora_alpha=16,
         lora_dropout=0.05 if dropout else 0.0,
     )
+    return _anew(net)
+
+
+def _anew(net: Any) -> Any:
+    """Layers are copies of one; views of copied simulated parameters lie elsewhere, so they are made anew."""
+    import torch
+
+    for owner in list(net.modules()):
+        for name, parameter in list(owner.named_parameters(recurse=False)):
+            made = torch.empty(parameter.shape, dtype=parameter.dtype)
+            setattr(owner, name, torch.nn.Parameter(made, parameter.requires_grad))
+    return net
 
 
 def _shifted(labels: Any, ignore: int) -> Any:
@@ -78,6 +91,21 @@ def _chunked(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) 
     """recipes/*_finetune_*.py: eight pieces of logits, deleted before backward."""
     del dimensions
     loss_fn = module("torchtune.modules.loss.ce_chunked_output_loss").CEWithChunkedOutputLoss(_CHUNKS)
+    net.set_num_output_chunks(_CHUNKS)
+    logits = net(batch["input_ids"])
+    loss = loss_fn(logits, _shifted(batch["labels"], loss_fn.ignore_index))
+    del logits
+    return {"loss": loss}
+
+
+def _compiled(net: Any, batch: Mapping[str, Any], dimensions: Mapping[str, int]) -> dict[str, Any]:
+    """The same with compute_cross_entropy compiled: a chunk's kernel reads its logits, backward's writes their gradient
+    in their type. nll_loss of the logits themselves holds and makes the same."""
+    import torch
+
+    del dimensions
+    loss_fn = module("torchtune.modules.loss.ce_chunked_output_loss").CEWithChunkedOutputLoss(_CHUNKS)
+    loss_fn.compute_cross_entropy = partial(torch.nn.functional.nll_loss, reduction="sum")
     net.set_num_output_chunks(_CHUNKS)
     logits = net(batch["input_ids"])
     loss = loss_fn(logits, _shifted(batch["labels"], loss_fn.ignore_index))

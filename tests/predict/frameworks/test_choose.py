@@ -151,12 +151,12 @@ def test_litgpts_versions(versions: dict[str, str], program: str, kept: bool, st
     ("versions", "program", "loss", "impl", "units"),
     [
         ({"torchtitan": "git9dec370"}, "torchtitan-2024-12-llama", "eager_fp32", "foreach", "blocks"),
-        ({"torchtitan": "gite7c0cae"}, "torchtitan-2025-06-llama", "triton_ce", "fused", "blocks"),
+        ({"torchtitan": "gite7c0cae"}, "torchtitan-2025-06-llama", "compiled_ce", "fused", "blocks"),
         ({"torchtitan-date": "2024.10"}, "torchtitan-2024-12-llama", "eager_fp32", "foreach", "blocks"),
         (
             {"torchtitan-date": "2025.09"},
             "torchtitan-2025-06-llama",
-            "triton_ce",
+            "compiled_ce",
             "fused",
             "blocks_and_embeddings",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.predict.engine.expression import evaluate
-from oomph.predict.programs.load import Program, Variant, load
+from oomph.predict.programs.load import Program, Variant, load, names
 
 LLAMA_3_8B = {
     "hidden": 4096,
@@ -222,3 +222,31 @@ def test_an_even_router_gives_each_expert_its_share() -> None:
         if item[0] == "op" and item[1].startswith("aten.silu"):
             rows += evaluate(program.tensors[item[3][0]][1][0], LLAMA_3_8B)
     assert rows == 2 * 2 * 512
+
+
+def test_compiled_losses_hold_the_models_logits_alone() -> None:
+    """Forward makes no more than single numbers; backward's kernel, the gradient in the logits' type."""
+    b, s, v = 2, 512, 128256
+    for name, loss in (
+        ("torchtitan-2025-06-llama", "compiled_ce"),
+        ("torchtune-0.3-llama", "compiled_chunked_ce"),
+    ):
+        program = variant(name, "grouped", loss).program()
+        items = [item for item in program.sections["loss"].items if item[0] == "op"]
+        read = {program.tensors[tensors(item[2])[0]][0] for item in items if "nll_loss" in item[1]}
+        assert sum(evaluate(program.storages[each][1], LLAMA_3_8B) for each in read) == 2 * b * s * v
+        made = [number for item in items if "nll_loss" in item[1] for number in item[3]]
+        assert all(evaluate(program.storages[program.tensors[each][0]][1], LLAMA_3_8B) <= 4 for each in made)
+
+
+@pytest.mark.parametrize("name", [each for each in names() if not each.startswith("transformers-")])
+def test_views_of_parameters_lie_on_them(name: str) -> None:
+    found = load(name)
+    assert found is not None
+    for each in found.variants:
+        program = each.program()
+        for section in program.sections.values():
+            for item in section.items:
+                if item[0] == "op" and item[1] == "aten.t.default":
+                    (source,) = tensors(item[2])
+                    assert program.tensors[source][0] == program.tensors[item[3][0]][0]

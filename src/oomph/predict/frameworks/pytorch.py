@@ -28,9 +28,9 @@ def torchtitan(job: Job) -> tuple[Code, ...]:
 def _titan(job: Job, date: str) -> Code:
     later = date >= _TITAN_COMPILED_LOSS
     apart = date >= _TITAN_UNITS
-    loss = job.loss
+    loss: str = job.loss
     if loss in ("default", "triton_ce"):
-        loss = "triton_ce" if job.compile and later else "eager_fp32"
+        loss = "compiled_ce" if job.compile and later else "eager_fp32"
     return Code(
         framework="torchtitan",
         label=f"torchtitan of {date[:7].replace('.', '-')}",
@@ -55,6 +55,9 @@ def _titan(job: Job, date: str) -> Code:
 def torchtune(job: Job) -> tuple[Code, ...]:
     """torchtune from 0.3 on (chunked loss); 0.2 and older upcast all logits."""
     old = below(job.framework, "torchtune", 0, 3)
+    loss: str = job.loss
+    if loss in ("default", "chunked_ce"):
+        loss = "compiled_chunked_ce" if job.compile else "chunked_ce"
     code = Code(
         framework="torchtune",
         label="torchtune from 0.3 on",
@@ -62,7 +65,8 @@ def torchtune(job: Job) -> tuple[Code, ...]:
         own_families=("llama",),
         # its builders of these make the same decoder
         written_as=(("mistral", "llama"),),
-        loss="chunked_ce" if job.loss == "default" else job.loss,
+        loss=loss,
+        loss_outside=True,
         clips=False,
         reentrant=False,
         checkpoint_outside_compile=True,
