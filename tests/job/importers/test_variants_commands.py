@@ -114,3 +114,18 @@ def test_blocks_of_megatron():
     assert llama.get("intermediate_size") == 128
     mixed = read(f"python pretrain_gpt.py {sizes} --swiglu --normalization LayerNorm")
     assert "neither GPT's block nor Llama's" in " ".join(mixed.unsupported)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "srun python train.py --per_device_train_batch_size 4",
+        "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE " + TRAIN,
+        "srun --ntasks-per-node=4 --nodes=2 python train.py --per_device_train_batch_size 4",
+    ],
+)
+def test_jobs_of_slurm(command):
+    head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:a100:4\n"
+    found, _ = merge(read(f"{head}\n{command}\n"))
+    assert (found.hardware.gpus, found.hardware.per_node, found.parallel.data) == (8, 4, 8)
+    assert found.parallel.strategy == "ddp"

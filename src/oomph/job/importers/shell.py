@@ -38,6 +38,7 @@ _MODULES = {
 }
 _FLAGS = re.compile(r"(?:^|[\s(\"'])--[a-z][\w\-.]+")
 _ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+|readonly\s+|declare\s+-a\s+)?([A-Za-z_]\w{0,80})(\+?)=(.*)$")
+_SBATCH = re.compile(r"^#SBATCH[ \t]+(.{1,300})$", re.MULTILINE)
 _USE = re.compile(r"\$\{?([A-Za-z_]\w{0,80}|\d)(?:\[@\]|\[\*\])?(?::?[-=]([^}\n]{0,200}))?\}?")
 _PRODUCT = re.compile(r"\$\(\(\s*([\w$*{}\s]{1,100})\)\)")
 #: How a line begins that can be a command with a variable in front.
@@ -81,7 +82,7 @@ def find(text: str) -> Command | None:
 
 def _script(text: str) -> tuple[dict[str, str], list[list[str]], list[str]]:
     """Variables of a script, its commands with them put in, and the arguments that only a condition adds."""
-    variables: dict[str, str] = {}
+    variables = _slurm(text)
     commands: list[list[str]] = []
     conditional: list[str] = []
     inside = total = 0
@@ -112,6 +113,26 @@ def _script(text: str) -> tuple[dict[str, str], list[list[str]], list[str]]:
             if tokens:
                 commands.append(tokens)
     return variables, commands, conditional
+
+
+def _slurm(text: str) -> dict[str, str]:
+    """What Slurm sets for the script, by its `#SBATCH` lines."""
+    words = [word for match in _SBATCH.finditer(text) for word in match.group(1).split()[:4]]
+    flags = {key: str(value) for key, value in flags_of(words).items() if isinstance(value, str)}
+    nodes = flags.get("nodes", flags.get("N", "1" if flags else "")).split("-")[0]
+    tasks = flags.get("ntasks_per_node", "")
+    gpus = flags.get("gpus_per_node", flags.get("gres", "")).rsplit(":", 1)[-1]
+    total = flags.get("ntasks", flags.get("n", ""))
+    if not tasks and total.isdigit() and nodes.isdigit() and int(nodes) > 0 and len(total) < 9:
+        tasks = str(int(total) // int(nodes))
+    found = {
+        "SLURM_NNODES": nodes,
+        "SLURM_JOB_NUM_NODES": nodes,
+        "SLURM_NTASKS_PER_NODE": tasks,
+        "SLURM_GPUS_ON_NODE": gpus,
+        "SLURM_GPUS_PER_NODE": gpus,
+    }
+    return {name: value for name, value in found.items() if value.isdigit() and len(value) < 9}
 
 
 def _assigned(value: str, lines: Iterator[str]) -> str:

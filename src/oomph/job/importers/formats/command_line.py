@@ -92,6 +92,18 @@ def _launch(collector: Collector, command: shell.Command) -> None:
         collector.read(launch, _DEEPSPEED, harmless("launchers"), parent="--")
     else:
         collector.read(launch, _TORCHRUN, harmless("launchers"), parent="--")
+    if command.launcher == "srun":
+        _slurm(collector, command, launch)
+
+
+def _slurm(collector: Collector, command: shell.Command, launch: Mapping[str, object]) -> None:
+    """srun starts a process for every task, of itself or of the `#SBATCH` lines; each has a GPU."""
+    nodes = launch.get("nodes", launch.get("N", command.variables.get("SLURM_NNODES")))
+    tasks = launch.get("ntasks_per_node", command.variables.get("SLURM_NTASKS_PER_NODE"))
+    if whole(nodes) is not None:
+        collector.put("given.nodes", whole(nodes), "--nodes", nodes)
+    if whole(tasks) is not None and (whole(tasks) or 0) >= 1:
+        collector.put("given.gpus_per_node", whole(tasks), "--ntasks-per-node", tasks)
 
 
 def _accelerate(collector: Collector, launch: Mapping[str, object]) -> None:
