@@ -17,6 +17,7 @@ from oomph.job.model import Job
 from oomph.phases import Phase
 from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES, Change, axes
+from oomph.remedy.changes.sharding import Shard
 from oomph.remedy.costs import Cost, cost
 from oomph.remedy.pareto import pareto
 from oomph.remedy.room import Planner, Predictor, planned, predicted, quickly, room_of, upper
@@ -99,7 +100,10 @@ def fit(
     if not failing:
         return FitResult(base, room.bytes, (), True, before)
     search = _Search(job, room.bytes, predictor, most)
-    search.run(axes(job, allow), room.failing)
+    offered = axes(job, allow)
+    search.run(_without_deepspeed(job, offered), room.failing)
+    if not search.fitting and search.complete:
+        search.run(offered, room.failing)
     exact = predicted if predictor is quickly else predictor
     choices = _confirmed(_best(search.fitting), exact, room.bytes)
     if replay:
@@ -117,6 +121,17 @@ def fit(
         search.tried,
         search.complete,
     )
+
+
+def _without_deepspeed(job: Job, offered: Mapping[str, tuple[Change, ...]]) -> dict[str, tuple[Change, ...]]:
+    """A job that has nothing to do with DeepSpeed is first asked to shard by FSDP alone."""
+    if job.parallel.strategy.startswith("zero"):
+        return dict(offered)
+    return {axis: tuple(each for each in changes if not _is_zero(each)) for axis, changes in offered.items()}
+
+
+def _is_zero(change: Change) -> bool:
+    return isinstance(change, Shard) and change.strategy.startswith("zero")
 
 
 def check_allow(allow: Collection[str]) -> None:
