@@ -1,0 +1,70 @@
+"""Tables of parameters against transformers' own classes, at dimensions that they were not made at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import oomph.job
+from oomph.memory.recipe.grammar import parse
+
+TABLES = Path(oomph.job.__file__).parent / "families" / "tables"
+LLAMA = {
+    "vocab_size": 3301, "hidden_size": 12 * 32, "intermediate_size": 936, "num_hidden_layers": 4,
+    "num_attention_heads": 12, "num_key_value_heads": 4, "head_dim": 48,
+}  # fmt: skip
+LLAMA_DIMENSIONS = {
+    "vocab": 3301, "hidden": 384, "intermediate": 936, "heads": 12, "kv_heads": 4, "groups": 3, "head_dim": 48,
+}  # fmt: skip
+GPT2 = {"vocab_size": 3301, "n_embd": 384, "n_inner": 936, "n_layer": 2, "n_head": 12, "n_positions": 777}
+GPT2_DIMENSIONS = {
+    "vocab": 3301, "hidden": 384, "intermediate": 936, "heads": 12, "kv_heads": 12, "groups": 1, "head_dim": 32,
+    "positions": 777,
+}  # fmt: skip
+MIXTRAL_DIMENSIONS = LLAMA_DIMENSIONS | {"experts": 5, "top_k": 2}
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "when", "dimensions"),
+    [
+        ("llama", LLAMA, {}, LLAMA_DIMENSIONS),
+        ("llama", LLAMA, {"mlp_bias": True}, LLAMA_DIMENSIONS),
+        ("gpt2", GPT2, {}, GPT2_DIMENSIONS),
+        ("mixtral", LLAMA | {"num_local_experts": 5, "num_experts_per_tok": 2}, {}, MIXTRAL_DIMENSIONS),
+    ],
+    ids=["llama", "llama with biases", "gpt2", "mixtral"],
+)
+def test_a_table_has_the_parameters_of_the_class(family, fields, when, dimensions):
+    file = json.loads((TABLES / f"{family}.json").read_text(encoding="utf-8"))
+    [table] = [each for each in file["tables"] if each["when"] == when]
+    config = transformers.AutoConfig.for_model(family, **fields, **when, tie_word_embeddings=False)
+    with torch.device("meta"):
+        net = transformers.AutoModelForCausalLM.from_config(config)
+    expected = {name: tuple(parameter.shape) for name, parameter in net.named_parameters()}
+    written = {name: sizes(shape, dimensions) for name, shape in table["parameters"].items()}
+    for layer in range(config.num_hidden_layers):
+        for name, shape in table["layer"].items():
+            written[f"{file['layers']}.{layer}.{name}"] = sizes(shape, dimensions)
+    assert written == expected
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "bert"])
+def test_what_a_table_ties_is_one_parameter(family):
+    """A tied model has no other parameter than these two that are one."""
+    ties = json.loads((TABLES / f"{family}.json").read_text(encoding="utf-8"))["ties"]
+    auto = transformers.AutoModelForMaskedLM if family == "bert" else transformers.AutoModelForCausalLM
+    config = transformers.AutoConfig.for_model(family, num_hidden_layers=2, tie_word_embeddings=True)
+    with torch.device("meta"):
+        net = auto.from_config(config)
+        net.tie_weights()
+    parameters = dict(net.named_parameters(remove_duplicate=False))
+    for name, other in ties.items():
+        assert parameters[name] is parameters[other]
+
+
+def sizes(shape, dimensions):
+    return tuple(parse(size).evaluate(dimensions, {}) for size in shape)
