@@ -7,7 +7,7 @@ from functools import cache, cached_property
 
 from oomph.errors import UsageError
 from oomph.hardware.gpus import Gpu
-from oomph.job.families import Architecture, architecture, dimensions
+from oomph.job.families import Architecture, architecture, dimensions, major_of
 from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.engine.play import Weight
@@ -53,7 +53,7 @@ class Setup:
     @cached_property
     def architecture(self) -> Architecture:
         """The model's parameters."""
-        return architecture(self.job.model)
+        return architecture(self.job.model, major_of(self.job.framework))
 
     @cached_property
     def dims(self) -> dict[str, int]:
