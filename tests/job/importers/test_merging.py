@@ -232,3 +232,22 @@ def test_a_model_is_looked_up_by_its_name_and_else_kept():
 def test_nothing_to_merge_is_a_sentence():
     with pytest.raises(UsageError, match="no file"):
         merge()
+
+
+def test_what_versions_of_transformers_do_by_themselves():
+    """Read in training_args.py of 4.53, 4.54, 5.8 and 5.10."""
+    plain = {
+        "output_dir": "out",
+        "learning_rate": 1,
+        "per_device_train_batch_size": 1,
+        "fsdp": "full_shard auto_wrap",
+    }
+    for version, strategy, impl in (
+        ("4.53.0", "fsdp1_full_shard", "foreach"),
+        # Fused needs PyTorch 2.8, which nothing says here.
+        ("4.57.1", "fsdp1_full_shard", "foreach"),
+        ("5.8.0", "fsdp1_full_shard", "fused"),
+        ("5.10.0", "fsdp2_full", "fused"),
+    ):
+        job, _ = merge(read(json.dumps(plain | {"transformers_version": version})), gpus=2)
+        assert (job.parallel.strategy, job.optimizer.impl) == (strategy, impl)

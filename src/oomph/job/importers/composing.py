@@ -218,18 +218,21 @@ def optimizer(facts: Facts) -> None:
     """transformers' default where nothing is written; the implementation depends on versions."""
     if facts.get("optimizer.name") is not None or facts.get("given.optimizer") != "hf":
         return
-    version = framework(facts).version("transformers")
-    fused = version is not None and version >= (5,)
+    versions = framework(facts)
+    version, torch = versions.version("transformers"), versions.version("torch")
+    # training_args.py: the fused one since 4.54, where PyTorch is 2.8 or later.
+    new_torch = torch >= (2, 8) if torch is not None else version is not None and version >= (5,)
+    fused = version is not None and version >= (4, 54) and new_torch
     default = facts.values["given.optimizer"].quote
     which = "adamw_torch_fused" if fused else "adamw_torch"
     facts.values["optimizer.name"] = Value("adamw", f"{default}: {which}")
     facts.values["optimizer.impl"] = Value("fused" if fused else "foreach", f"{default}: {which}")
-    if version is not None:
+    if fused or (version is not None and (version < (4, 54) or torch is not None)):
         facts.note(f"optimizer: {default}: {which}")
     else:
         facts.note(
-            "optim is not written: adamw_torch (foreach) is planned, transformers' default until 4.x; with 5.x and "
-            "PyTorch 2.8 it is adamw_torch_fused, which needs less"
+            "optim is not written: adamw_torch (foreach) is planned; from transformers 4.54 with PyTorch 2.8 it is "
+            "adamw_torch_fused, which needs less"
         )
 
 

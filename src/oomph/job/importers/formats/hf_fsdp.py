@@ -114,8 +114,7 @@ def finish_fsdp(collector: Collector, *, version: int | None, units: str | None 
     if number is None:
         number = 1
         collector.note(
-            "FSDP 1 is assumed: which version runs where fsdp_config says none depends on the version of transformers "
-            "(2 in late 5.x)"
+            "FSDP 1 is assumed: where fsdp_config names no version, it is 1 in transformers until 5.8 and 2 from 5.10"
         )
     sharding = given.get("given.fsdp.reshard") or given.get("given.fsdp.sharding")
     name = str(sharding.value) if sharding else "full_shard"

@@ -23,6 +23,7 @@ from oomph.job.importers.values import (
     to_whole,
     whole,
 )
+from oomph.job.model import Framework
 
 SOURCE = "TrainingArguments' default"
 
@@ -30,6 +31,17 @@ SOURCE = "TrainingArguments' default"
 def _evaluates(collector: Collector, key: str, value: object) -> None:
     if not off(value) and str(value).lower().rsplit(".", 1)[-1] != "no" and flag(value) is not False:
         collector.put("given.evaluates", True, key, value)
+
+
+def _adafactor(collector: Collector, key: str, value: object) -> None:
+    """The switch of older versions, before `optim`."""
+    if flag(value):
+        hf_keys.put_optimizer(collector, hf_keys.OPTIMIZERS["adafactor"], key, value)
+
+
+def _backend(collector: Collector, key: str, value: object) -> None:
+    if value not in (None, "auto", "cuda_amp", "amp"):
+        collector.refuse(key, value, "mixed precision of another kind")
 
 
 def _deepspeed(collector: Collector, key: str, value: object) -> None:
@@ -78,7 +90,9 @@ KEYS: dict[str, Handler] = {
     "generation_num_beams": to_whole("evaluation.beams"),
     "predict_with_generate": to_flag("given.generates"),
     "optim": hf_keys.optimizer(),
-    "adafactor": refused("use optim: adafactor"),
+    "adafactor": _adafactor,
+    "half_precision_backend": _backend,
+    "fp16_backend": _backend,
     "bf16": hf_keys.mixed("bf16"),
     "fp16": hf_keys.mixed("fp16"),
     "bf16_full_eval": refused("the model is cast for evaluation"),
@@ -164,7 +178,7 @@ def read_arguments(
 def finish(collector: Collector, arguments: Mapping[str, object]) -> None:
     """What several keys say together, and the defaults."""
     hf_keys.finish_quantization(collector, arguments)
-    hf_fsdp.finish_fsdp(collector, version=None)
+    hf_fsdp.finish_fsdp(collector, version=_fsdp_version(collector))
     if collector.get("given.lora") is False:
         for path in [p for p in collector.values if p.startswith("method.lora.")]:
             del collector.values[path]
@@ -174,6 +188,15 @@ def finish(collector: Collector, arguments: Mapping[str, object]) -> None:
     collector.default("checkpointing.mode", "none", f"{SOURCE} of gradient_checkpointing")
     collector.default("given.many", "ddp", "transformers' Trainer with several processes")
     collector.default("given.optimizer", "hf", f"{SOURCE} of optim")
+
+
+def _fsdp_version(collector: Collector) -> int | None:
+    """1 until transformers 5.8, 2 from 5.10 (`_process_fsdp_args`); None where the version is not known."""
+    text = str(collector.get("given.version.transformers") or "")
+    version = Framework(versions=(("transformers", text),)).version("transformers")
+    if version is None:
+        return None
+    return 2 if version >= (5, 10) else 1
 
 
 def evaluation(collector: Collector) -> None:
