@@ -169,16 +169,26 @@ def _confirmed(choices: list[Choice], predictor: Predictor, room_bytes: int) -> 
 
 
 def _replayed(choices: list[Choice], planner: Planner) -> list[Choice]:
-    """The first ones with a whole plan; one that turns out not to fit is left out."""
-    made: list[Choice] = []
+    """The first ones with a whole plan. One that does not fit in the allocator, or whose host has too little RAM, is
+    left out; one that may not fit is kept only where no other surely does."""
+    sure: list[Choice] = []
+    open_: list[Choice] = []
     for place, choice in enumerate(choices):
-        if place >= REPLAYED:
-            made.append(choice)
-            continue
+        if len(sure) >= REPLAYED:
+            return [*sure, *choices[place:]]
         whole = planner(choice.job, True)
-        if whole.fits is not False:
-            made.append(replace(choice, plan=whole))
-    return made
+        if whole.fits is False or _starves(whole):
+            continue
+        (sure if whole.fits else open_).append(replace(choice, plan=whole))
+    return sure or open_
+
+
+def _starves(plan: Plan) -> bool:
+    """Whether the host is known to have less RAM than the job needs there."""
+    has = plan.job.hardware.host_bytes
+    return (
+        has is not None and plan.host is not None and max(plan.host.load_bytes, plan.host.train_bytes) > has
+    )
 
 
 def _not_allowed(job: Job, allow: Collection[str], failing: frozenset[Phase]) -> tuple[Change, ...]:

@@ -28,27 +28,28 @@ from oomph.remedy.changes.base import ALLOWANCES, Change
 
 __all__ = ["ALLOWANCES", "Change", "all_changes", "axes", "by_code"]
 
-#: In the order in which a list shows them: what changes least first.
+#: In the order in which they are applied and listed: first what decides where everything is (what is trained, in which
+#: precision, spread over what), then what a step holds, and of each first what changes least.
 _SOURCES: tuple[Callable[[Job], tuple[Change, ...]], ...] = (
-    expandable_segments.options,
-    evaluation.output_options,
-    evaluation.batch_options,
-    evaluation.generation_options,
+    lora.options,
+    qlora.options,
+    lower_dtype.options,
+    sharding.options,
+    meta_load.options,
+    model_parallel.options,
+    offload.options,
     attention.options,
     chunked_loss.options,
     micro_batch.options,
     effective_batch.options,
     optimizers.options,
     checkpointing.options,
-    sharding.options,
-    meta_load.options,
-    model_parallel.options,
-    offload.options,
     offload.activation_options,
-    lower_dtype.options,
-    lora.options,
-    qlora.options,
+    evaluation.output_options,
+    evaluation.batch_options,
+    evaluation.generation_options,
     shorter_sequence.options,
+    expandable_segments.options,
     machine.options,
 )
 

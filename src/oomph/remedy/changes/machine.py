@@ -12,6 +12,7 @@ from oomph.job.model import Job
 from oomph.remedy.changes.base import EVERYWHERE, Change
 from oomph.remedy.changes.cards import card
 
+_BF16 = (8, 0)
 #: How people write clouds, and what the table calls them.
 CLOUDS = {"gcp": "Google Cloud", "aws": "AWS", "azure": "Azure", "lambda": "Lambda"}
 
@@ -38,6 +39,8 @@ class OtherGpu(Change):
         now, then = card(job), gpu_named(self.gpu)
         if now is not None and then.total_bytes <= now.total_bytes:
             return f"It has no more memory than the {now.name}."
+        if job.precision.compute == "bf16" and then.capability < _BF16:
+            return f"The {then.name} has no bf16."
         if job.hardware.capacity_bytes is not None:
             return "The job gives a capacity and not a GPU."
         return None
@@ -123,11 +126,12 @@ class OtherMachine(Change):
 def options(job: Job) -> tuple[Change, ...]:
     """Datacenter GPUs of NVIDIA with more memory, the smallest first, one for each size."""
     found = [each for each in all_gpus() if each.is_cuda and each.kind == "datacenter" and each.total_bytes]
-    sizes: dict[int, str] = {}
+    sizes: dict[int, OtherGpu] = {}
     for each in sorted(found, key=lambda one: one.total_bytes):
-        sizes.setdefault(each.memory_gb, each.short_name)
-    made = [OtherGpu(name) for name in sizes.values()]
-    return tuple(each for each in made if each.applies(job) is None)
+        change = OtherGpu(each.short_name)
+        if change.applies(job) is None:
+            sizes.setdefault(each.memory_gb, change)
+    return tuple(sizes.values())
 
 
 def machines(clouds: tuple[str, ...]) -> tuple[OtherMachine, ...]:

@@ -13,18 +13,20 @@ from oomph.remedy.changes.cards import per_node
 from oomph.remedy.changes.written import dialect, written
 
 _TENSOR = {
-    "torchtitan": "[parallelism]\ntensor_parallel_degree = {size}",
-    "axolotl": "tensor_parallel_size: {size}",
-    "torchtune": "tensor_parallel_dim: {size}",
-    "megatron": "--tensor-model-parallel-size {size} --sequence-parallel",
-    "transformers": "parallelism_config=ParallelismConfig(tp_size={size}),   # accelerate.parallelism_config",
+    "torchtitan": "[parallelism]\ntensor_parallel_degree = {size}\n[training]\nglobal_batch_size = {all}",
+    "axolotl": "tensor_parallel_size: {size}\ngradient_accumulation_steps: {steps}",
+    "torchtune": "tensor_parallel_dim: {size}\ngradient_accumulation_steps: {steps}",
+    "megatron": "--tensor-model-parallel-size {size} --sequence-parallel --global-batch-size {all}",
+    "transformers": "parallelism_config=ParallelismConfig(tp_size={size}),   # accelerate.parallelism_config\n"
+    "gradient_accumulation_steps={steps},",
     "": "torch.distributed.tensor.parallel.parallelize_module(block, mesh, {...})   # over {size} ranks",
 }
 _CONTEXT = {
-    "torchtitan": "[parallelism]\ncontext_parallel_degree = {size}",
-    "axolotl": "context_parallel_size: {size}",
-    "megatron": "--context-parallel-size {size}",
-    "transformers": "parallelism_config=ParallelismConfig(cp_size={size}),   # accelerate.parallelism_config",
+    "torchtitan": "[parallelism]\ncontext_parallel_degree = {size}\n[training]\nglobal_batch_size = {all}",
+    "axolotl": "context_parallel_size: {size}\ngradient_accumulation_steps: {steps}",
+    "megatron": "--context-parallel-size {size} --global-batch-size {all}",
+    "transformers": "parallelism_config=ParallelismConfig(cp_size={size}),   # accelerate.parallelism_config\n"
+    "gradient_accumulation_steps={steps},",
     "": "from torch.distributed.tensor.experimental import context_parallel\n\n"
     "with context_parallel(mesh, buffers=[ids, labels], buffer_seq_dims=[1, 1]):   # over {size} ranks",
 }
@@ -39,6 +41,12 @@ def _accumulated(job: Job, size: int) -> Job:
     parallel = replace(job.parallel, data=job.parallel.data // size)
     batch = replace(job.batch, accumulation=job.batch.accumulation * size)
     return replace(job, parallel=parallel, batch=batch)
+
+
+def _samples(job: Job) -> dict[str, int]:
+    """The samples of a step, and the forwards of it."""
+    batch = job.batch
+    return {"steps": batch.accumulation, "all": batch.micro * batch.accumulation * job.parallel.data}
 
 
 def _no_room(job: Job, size: int) -> str | None:
@@ -101,7 +109,7 @@ class TensorParallel(Change):
 
     def lines(self, job: Job) -> tuple[str, ...]:
         """By framework."""
-        return written(job, _TENSOR, size=self.size)
+        return written(job, _TENSOR, size=self.size, **_samples(self.apply(job)))
 
     def verify(self, job: Job) -> str:
         """The shard."""
@@ -148,7 +156,7 @@ class ContextParallel(Change):
 
     def lines(self, job: Job) -> tuple[str, ...]:
         """By framework."""
-        return written(job, _CONTEXT, size=self.size)
+        return written(job, _CONTEXT, size=self.size, **_samples(self.apply(job)))
 
     def verify(self, job: Job) -> str:
         """The shape."""

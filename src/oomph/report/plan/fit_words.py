@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oomph.predict.model import Plan
 from oomph.remedy.costs import FORMULAS, Cost
 from oomph.remedy.search import Choice, FitResult
 from oomph.report.plan.job_words import tidy
@@ -74,17 +73,22 @@ def choice_rows(found: FitResult) -> Rows:
                 format_bytes(choice.upper_bytes),
                 slower(choice, found.base_cost),
                 fidelity(choice),
-                f"{listed(choice)}{_doubt(choice.plan)}",
+                f"{listed(choice)}{_doubt(choice)}",
             )
         )
     return rows
 
 
-def _doubt(plan: Plan | None) -> str:
-    """What the play through the allocator left open."""
-    if plan is None or plan.fits:
+def _doubt(choice: Choice) -> str:
+    """What the play through the allocator left open, and what the host has to have."""
+    plan = choice.plan
+    if plan is None:
         return ""
-    return " (played through the allocator, it may not fit)"
+    told = [] if plan.fits else ["played through the allocator, it may not fit"]
+    moved = any(change.axis.startswith("offload") for change in choice.changes)
+    if moved and plan.host is not None and plan.host.train_bytes:
+        told.append(f"{format_bytes(plan.host.train_bytes)} of host RAM")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def recipe(steps_of_choice: Sequence[tuple[str, tuple[str, ...], str]]) -> list[str]:
