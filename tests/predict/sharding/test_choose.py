@@ -6,10 +6,13 @@ import pytest
 
 from oomph.errors import UsageError
 from oomph.job.model import Batch, Checkpointing, Hardware, Job, Optimizer, Parallel, Precision
+from oomph.memory.categories import Category
+from oomph.phases import Phase
 from oomph.predict.event_sink import EventSink
 from oomph.predict.frameworks.code import Code
 from oomph.predict.peak_sink import PeakSink
 from oomph.predict.sharding import strategy_for
+from oomph.predict.sharding.base import Grad, Unit
 from oomph.predict.sharding.choose import group_of
 from oomph.predict.sharding.ddp import Ddp
 from oomph.predict.sharding.fsdp1 import Fsdp1
@@ -141,3 +144,32 @@ def test_offload_goes_to_the_strategy():
     assert not strategy_for(wanted, Stack().units, PeakSink()).optimizer_parameters()
     wanted = Job(parallel=Parallel(strategy="fsdp2_full", data=4, offload_parameters=True))
     assert not strategy_for(wanted, Stack().units, PeakSink()).optimizer_parameters()
+
+
+@pytest.mark.parametrize("strategy", CLASSES)
+def test_the_roots_gradients_may_come_in_parts(strategy):
+    """As where the root is the only unit, and blocks of it run backward one after another."""
+    peaks = []
+    for parts in (1, 2):
+        sink = PeakSink()
+        only = [
+            Unit("root", tuple(each for unit in Stack(width=64, hidden=96).units for each in unit.parameters))
+        ]
+        sharding = strategy_for(job(strategy), only, sink, Code())
+        sharding.setup()
+        sharding.forward_begin()
+        sharding.forward_end()
+        sharding.backward_begin()
+        grads = []
+        for each in reversed(only[0].parameters):
+            handle = sink.alloc(each.numel * 4, Category.GRADIENTS, "gradients")
+            if sharding.holds_gradients():
+                sink.free(handle)
+            else:
+                grads.append(Grad(handle, each, each.numel * 4))
+        half = len(grads) // 2
+        for part in ([grads], [grads[:half], grads[half:]])[parts - 1]:
+            sharding.backward_after(0, part)
+        sharding.backward_end()
+        peaks.append((sink.peaks()[Phase.UNKNOWN].bytes, sink.current_bytes))
+    assert peaks[0] == peaks[1]

@@ -171,6 +171,43 @@ def test_packed_weights_are_gathered_as_they_are_stored():
     assert (sizes.copied, sizes.buffer, sizes.local) == ((), 516, ())
 
 
+TWO_TYPES = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+settings = dict(
+    mesh=init_device_mesh("cuda", (4,)), mp_policy=MixedPrecisionPolicy(param_dtype={compute}, reduce_dtype={reduce})
+)
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = layer(WIDTH, HIDDEN), layer(HIDDEN, WIDTH).to(torch.bfloat16)
+        self.down.requires_grad_(False)
+    def forward(self, x):
+        return self.down(self.up(x).to(torch.bfloat16)).to(x.dtype)
+def block():
+    return Block()
+model = stack()
+for each in model[1:-1]:
+    fully_shard(each, **settings)
+fully_shard(model, **settings)
+train(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("compute", "reduce", "item", "reduced"), [("None", "None", 4, None), (BF16, FP32, 2, 4.0)]
+)
+def test_frozen_parameters_in_another_type(compute, reduce, item, reduced):
+    stack = Stack(compute=item)
+    peaks = traced_peaks(TWO_TYPES.format(compute=compute, reduce=reduce), stack)
+    root, block, *_ = stack.units
+    down = UnitParameter("down", block.parameters[1].numel, False, 2, 2, 2, shape=block.parameters[1].shape)
+    units = [root, *[Unit("block", (block.parameters[0], down))] * stack.blocks]
+    options = Fsdp2Options(loaded="device", reduce_bytes=reduced)
+    sink = played(lambda units, sink: Fsdp2(units, sink, Group(WORLD), options), stack, units=units)
+    assert_close(sink, peaks)
+
+
 CHECKPOINTED = """
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard

@@ -64,8 +64,8 @@ class Sharding(Protocol):
     pre-backward hook does is done in backward_begin (so call that where the gradient of the root's output is
     there: before the backward of a loss that the root computed itself, as in transformers, after that of one
     computed outside). forward_before(0), forward_after(0) and backward_before(0) do nothing and need not be
-    called; backward_after(0, ...) comes last. A forward without backward (evaluation) is forward_begin to
-    forward_end alone."""
+    called; backward_after(0, ...) may come several times, as the root's gradients are made: they are worked off
+    in backward_end. A forward without backward (evaluation) is forward_begin to forward_end alone."""
 
     def setup(self) -> None:
         """Wraps the loaded model: from here on the resident parameters are this strategy's."""

@@ -90,15 +90,18 @@ class Ddp(Unsharded):
             super().backward_after(unit, grads)
         elif self._reduces:
             free_grads(self._sink, grads)
-            free_all(self._sink, self._plain.pop(unit, ()))
+            if unit:
+                free_all(self._sink, self._plain.pop(unit, ()))
         elif self._held:
             free_grads(self._sink, grads)
         else:
-            self._plain[unit] = [grad.handle for grad in grads]
+            self._plain.setdefault(unit, []).extend(grad.handle for grad in grads)
 
     def backward_end(self) -> None:
         """Buckets are reduced in place (NCCL works within them)."""
         super().backward_end()
+        if self._as_views and self._reduces:
+            free_all(self._sink, self._plain.pop(0, ()))
         self._synced = self._synced or self._reduces
         self._micro += 1
 

@@ -48,6 +48,7 @@ class Fsdp1:
         self._late: list[_Key] = []
         self._dropped: list[int] = []
         self._waiting: tuple[int, tuple[Grad, ...]] | None = None
+        self._root_grads: list[Grad] = []
         self._local: tuple[UnitParameter, ...] | None = None
 
     def setup(self) -> None:
@@ -104,6 +105,7 @@ class Fsdp1:
     def backward_begin(self) -> None:
         """The root's pre-backward hook."""
         self._backward = True
+        self._free_dropped()
         self._before(0)
 
     def backward_before(self, unit: int) -> None:
@@ -117,21 +119,24 @@ class Fsdp1:
         With forward prefetch all this waits for the backward of the unit before: its views were made before that unit
         ran, and autograd works off what was made last first.
         """
+        if unit == 0:
+            self._root_grads.extend(grads)  # until all of them are there
+            return
         if not self._prefetches:
             self._after(unit, grads)
             return
         waiting, self._waiting = self._waiting, (unit, tuple(grads))
         if waiting is not None:
             self._after(*waiting)
-        if unit == 0:
-            self._waiting = None
-            self._after(unit, grads)
 
     def backward_end(self) -> None:
-        """Gradients that went to the host are freed here: until then FSDP refers to them (_saved_grad_shard)."""
+        """The root's gradients. Those that went to the host are freed here: until then FSDP refers to them
+        (_saved_grad_shard)."""
         if self._waiting is not None:
             self._after(*self._waiting)
             self._waiting = None
+        self._after(0, self._root_grads)
+        self._root_grads = []
         self._free_late()
         if self._options.offload and self._reduces:
             free_all(self._sink, list(self._stored.values()))

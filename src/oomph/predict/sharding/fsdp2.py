@@ -53,6 +53,7 @@ class Fsdp2:
         self._before_all_reduce: list[int] = []
         self._shards: dict[int, int] = {}
         self._whole: dict[int, list[int]] = {}
+        self._root_grads: list[Grad] = []
         self._local: tuple[UnitParameter, ...] | None = None
 
     def setup(self) -> None:
@@ -109,6 +110,12 @@ class Fsdp2:
 
     def backward_after(self, unit: int, grads: Sequence[Grad]) -> None:
         """Gradients are reduced to shards, or kept whole where this micro-batch is not reduced."""
+        if unit == 0:
+            self._root_grads.extend(grads)  # until all of them are there
+        else:
+            self._after(unit, grads)
+
+    def _after(self, unit: int, grads: Sequence[Grad]) -> None:
         sizes = self._sizes[unit]
         if unit in self._whole and grads and not self._stays_as_made(sizes):
             free_grads(self._sink, grads)  # added to the stored ones
@@ -125,7 +132,9 @@ class Fsdp2:
         self._reduce(unit, [*kept, *(grad.handle for grad in grads)])
 
     def backward_end(self) -> None:
-        """What the last unit left is waited for and freed."""
+        """The root's gradients; what the last unit left is waited for and freed."""
+        self._after(0, self._root_grads)
+        self._root_grads = []
         free_all(self._sink, list(self._pending.values()))
         free_all(self._sink, self._inputs)
         free_all(self._sink, self._before_all_reduce)

@@ -94,8 +94,8 @@ class Zero:
             return
         if self._options.contiguous:
             free_grads(self._sink, grads)
-            for each in reversed(self._flat.placed[unit]):
-                self._fill(each)
+            if unit:
+                self._fill_unit(unit)
             return
         by_place = dict(zip(map(id, trained(self._units[unit])), self._flat.placed[unit], strict=True))
         for grad in grads:
@@ -105,6 +105,8 @@ class Zero:
     def backward_end(self) -> None:
         """The last bucket; under stage 1 all of them, in the last micro-batch."""
         last = self._micro >= self._options.accumulation - 1
+        if self._reduces and self._options.contiguous:
+            self._fill_unit(0)
         if self._options.stage == 1 and last and self._options.contiguous:
             # Each gradient is freed when it has been copied into the bucket, before anything else is made.
             free_all(self._sink, self._whole)
@@ -179,6 +181,10 @@ class Zero:
         self._sink.alloc(size, Category.OPTIMIZER_STATE, "fp32 masters")
         self._sink.free(clone)
         self._passing(size, Category.TEMPORARIES, "gradients of masters")  # initialize_optimizer_states
+
+    def _fill_unit(self, unit: int) -> None:
+        for each in reversed(self._flat.placed[unit]) if self._flat.placed else ():
+            self._fill(each)
 
     def _fill(self, placed: Placed) -> None:
         if self._elements + placed.numel > self._options.reduce_bucket:

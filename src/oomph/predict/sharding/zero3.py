@@ -121,15 +121,14 @@ class Zero3:
             handles: list[int] = []
         else:
             handles = [grad.handle for grad in grads]
-        for each in reversed(trained(self._units[unit])):
-            if sum(self._bucket) + each.numel > self._options.reduce_bucket:
-                self._flush()
-            self._bucket.append(each.numel)
+        if unit:
+            self._fill(unit)
         free_all(self._sink, handles)
         free_all(self._sink, [*self._live.pop(unit, ()), *self._kept.pop(unit, ())])
 
     def backward_end(self) -> None:
-        """The last bucket."""
+        """The root's gradients, and the last bucket."""
+        self._fill(0)
         self._flush()
         self._free_root()
         for handles in (*self._live.values(), *self._kept.values()):
@@ -193,6 +192,12 @@ class Zero3:
     def _free_root(self) -> None:
         free_all(self._sink, self._root)
         self._root = []
+
+    def _fill(self, unit: int) -> None:
+        for each in reversed(trained(self._units[unit])):
+            if sum(self._bucket) + each.numel > self._options.reduce_bucket:
+                self._flush()
+            self._bucket.append(each.numel)
 
     def _flush(self) -> None:
         """__avg_scatter_grads: gradients are laid together rank by rank, padded, and reduced; one gradient that ranks
