@@ -12,25 +12,32 @@ from oomph.phases import Phase
 from oomph.predict.event_sink import EventSink
 
 _PHASES = tuple(Phase)
-#: Orders of addresses that are played: more change the answer by less than a thousandth, and take as much longer.
-_ORDERS = 3
+#: Orders of addresses that are played: more change the answer by less than a thousandth, and take as much longer. Of
+#: very deep models, whose timelines are long, fewer.
+_ORDERS, _FEW_ORDERS = 3, 2
+_MANY_EVENTS = 40_000
 
 
 def played(
-    sink: EventSink, settings: AllocatorSettings, capacity_bytes: int | None, rank: int = 0, margin_bytes: int = 0
+    sink: EventSink,
+    settings: AllocatorSettings,
+    capacity_bytes: int | None,
+    rank: int = 0,
+    margin_bytes: int = 0,
 ) -> Prediction:
     """The prediction for one rank. `capacity_bytes` is what PyTorch can reserve on the card (None: without end);
     `margin_bytes` of it are left for what the prediction may be too low by."""
     requests = requests_of_columns(sink.frees, sink.blocks, sink.sizes, sink.streams)
-    groups = orders_by_group(requests, settings, sink.phases, None, _ORDERS)
+    orders = _ORDERS if len(sink) <= _MANY_EVENTS else _FEW_ORDERS
+    groups = orders_by_group(requests, settings, sink.phases, None, orders)
     peaks = {_PHASES[group]: Peak.of(each.allocated, each.values) for group, each in groups.items()}
     ran_out: tuple[Phase | None, ...] = ()
     most = max((peak.reserved_high_bytes for peak in peaks.values()), default=0)
     if capacity_bytes is not None:
         room = max(capacity_bytes - margin_bytes, 0)
         if most <= room:
-            ran_out = (None,) * _ORDERS
+            ran_out = (None,) * orders
         else:
-            limited = reserved_orders(requests, settings, room, _ORDERS)
+            limited = reserved_orders(requests, settings, room, orders)
             ran_out = tuple(None if at is None else _PHASES[sink.phases[at]] for at in limited.fails_at)
     return Prediction.judged(rank, 0, peaks, capacity_bytes, ran_out)
