@@ -10,14 +10,18 @@ from tools.frameworks.recordings import Loss, Recording
 
 STAND_INS: tuple[str, ...] = ()
 BARE: tuple[str, ...] = ()
-FAMILIES = ("llama", "mistral", "granite", "mixtral")
-TIES = {"lm_head.weight": "model.embed_tokens.weight"}
+_TIED = {"lm_head.weight": "model.embed_tokens.weight"}
+FAMILIES = ("llama", "mistral", "granite", "mixtral", "gpt_bigcode", "qwen2")
+TIES = dict.fromkeys(FAMILIES, _TIED) | {"gpt_bigcode": {"lm_head.weight": "transformer.wte.weight"}}
 _ATTENTION = ("flash_attention_2", "sdpa", "eager")
+_PRECISIONS = ("bf16", "bf16-autocast", "fp32-autocast", "fp32")
 _HEADS = {
     "llama": ("grouped", "equal"),
     "granite": ("grouped", "equal"),
     "mistral": ("grouped",),
     "mixtral": ("grouped",),
+    "gpt_bigcode": ("single",),
+    "qwen2": ("grouped",),
 }
 #: Mixtral's (num_local_experts, num_experts_per_tok), of all its published checkpoints.
 _EXPERTS, _CHOSEN = 8, 2
@@ -25,42 +29,63 @@ _EXPERTS, _CHOSEN = 8, 2
 
 def recordings(family: str) -> Iterator[Recording]:
     """Every attention in bf16, under bf16 autocast with weights of either type, and in fp32."""
+    bigcode = family == "gpt_bigcode"
     for heads in _HEADS[family]:
-        for attention in _ATTENTION:
-            for precision in ("bf16", "bf16-autocast", "fp32-autocast", "fp32"):
+        # eager gpt_bigcode scales each layer by its number, which no program can say
+        for attention in _ATTENTION[:2] if bigcode or family == "mixtral" else _ATTENTION:
+            for precision in _PRECISIONS[: 3 if family == "mixtral" else 4]:
                 if (attention, precision) == ("flash_attention_2", "fp32"):
                     continue
-                yield Recording(
-                    build=partial(_build, family, attention),
-                    layers="model.layers",
-                    losses=(Loss("eager_fp32", _run, "lm_head"),),
-                    heads=heads,
-                    precision=precision,
-                    attention=attention,
-                    hidden=False,
-                )
+                # of these, santacoder and its like alone drop by their defaults
+                for dropout in (False, True) if bigcode and precision.startswith("bf16") else (False,):
+                    yield Recording(
+                        build=partial(_build, family, attention, dropout),
+                        layers="transformer.h" if bigcode else "model.layers",
+                        losses=(Loss("eager_fp32", _run, "lm_head"),),
+                        heads=heads,
+                        precision=precision,
+                        attention=attention,
+                        hidden=False,
+                        dropout=dropout,
+                    )
 
 
-def _build(family: str, attention: str, dimensions: Mapping[str, int]) -> Any:
+def _build(family: str, attention: str, dropout: bool, dimensions: Mapping[str, int]) -> Any:
     import transformers
 
     if attention == "flash_attention_2":
         _flash(family)
-    config = transformers.AutoConfig.for_model(
-        family,
-        vocab_size=dimensions["vocab"],
-        hidden_size=dimensions["hidden"],
-        intermediate_size=dimensions["intermediate"],
-        num_hidden_layers=dimensions["layers"],
-        num_attention_heads=dimensions["heads"],
-        num_key_value_heads=dimensions["kv_heads"],
-        max_position_embeddings=dimensions["positions"],
-        pad_token_id=None,
-        **({"sliding_window": None} if family == "mistral" else {}),
-    )
+    config = transformers.AutoConfig.for_model(family, **_config(family, dropout, dimensions))
     if family == "mixtral":
         _evenly()
     return transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+
+
+def _config(family: str, dropout: bool, dimensions: Mapping[str, int]) -> dict[str, Any]:
+    if family == "gpt_bigcode":
+        drops = {} if dropout else dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
+        return {
+            "vocab_size": dimensions["vocab"],
+            "n_embd": dimensions["hidden"],
+            "n_inner": dimensions["intermediate"],
+            "n_layer": dimensions["layers"],
+            "n_head": dimensions["heads"],
+            "n_positions": dimensions["positions"],
+            "bos_token_id": 0,
+            "eos_token_id": 0,
+            **drops,
+        }
+    config = {
+        "vocab_size": dimensions["vocab"],
+        "hidden_size": dimensions["hidden"],
+        "intermediate_size": dimensions["intermediate"],
+        "num_hidden_layers": dimensions["layers"],
+        "num_attention_heads": dimensions["heads"],
+        "num_key_value_heads": dimensions["kv_heads"],
+        "max_position_embeddings": dimensions["positions"],
+        "pad_token_id": None,
+    }
+    return {**config, "sliding_window": None} if family == "mistral" else config
 
 
 def _evenly() -> None:

@@ -56,7 +56,7 @@ def contents(module: object, name: str, family: str, versions: dict[str, str]) -
     """The file of a family."""
     import torch
 
-    ties: dict[str, str] = getattr(module, "TIES", {})
+    ties: dict[str, str] = getattr(module, "TIES", {}).get(family, {})
     store = Store(name, family, {"torch": torch.__version__.partition("+")[0], **versions}, ties)
     recordings = module.recordings(family)  # type: ignore[attr-defined]
     fill(store, recordings, lambda choice: print(name, family, *choice.values(), file=sys.stderr))

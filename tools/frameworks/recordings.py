@@ -32,7 +32,8 @@ class Loss:
 
 @dataclass(frozen=True)
 class Recording:
-    """A way to run a model: one variant for each loss. `lora`: what the variant says of its adapters."""
+    """A way to run a model: one variant for each loss. `lora`: what the variant says of its adapters. `dropout`: the
+    model's own is on."""
 
     build: Build
     layers: str
@@ -44,6 +45,7 @@ class Recording:
     batch: Batch = text_batch
     hidden: bool = True
     one: bool = False
+    dropout: bool = False
 
     def made(self, loss: Loss) -> Made:
         """Records it."""
@@ -68,20 +70,27 @@ class Recording:
             "attention": self.attention,
             "heads": self.heads,
             "one": self.one,
-            "dropout": False,
+            "dropout": self.dropout,
             "loss": loss.name,
         }
         return keys if self.lora is None else {**keys, "lora": dict(self.lora)}
 
 
 def fill(store: Store, recordings: Iterable[Recording], tell: Any) -> None:
-    """Records all; a batch of one apart only where it does something else."""
+    """Records all; a batch of one apart only where it does something else, which precision does not decide."""
+    same: set[str] = set()
     for recording in recordings:
         for loss in recording.losses:
-            tell(recording.choice(loss))
+            choice = recording.choice(loss)
+            tell(choice)
             any_batch = recording.made(loss)
-            store.add(recording.choice(loss), any_batch)
+            store.add(choice, any_batch)
+            key = str({**choice, "precision": ""})
+            if key in same:
+                continue
             alone = replace(recording, one=True)
             one = alone.made(loss)
-            if not same_for_one(any_batch, one):
+            if same_for_one(any_batch, one):
+                same.add(key)
+            else:
                 store.add(alone.choice(loss), one)

@@ -9,7 +9,7 @@ from oomph.predict.frameworks.code import Code
 from oomph.predict.frameworks.versions import below
 
 #: Families of which older releases were recorded; others are played as today's classes.
-_RECORDED = ("llama", "mistral", "granite", "mixtral")
+_RECORDED = ("llama", "mistral", "granite", "mixtral", "gpt_bigcode", "qwen2")
 _LOOPS = ("pytorch", "peft-method-comparison")
 #: Trainers on transformers' own that set use_reentrant to true themselves: axolotl (utils/config/__init__.py),
 #: LLaMA-Factory (model_utils/checkpointing.py, use_reentrant_gc; not under FSDP2).
