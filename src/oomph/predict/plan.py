@@ -25,7 +25,7 @@ from oomph.predict.interval import situation, widen
 from oomph.predict.model import Outside, PhasePeak, Plan, RankPlan, Term
 from oomph.predict.outside import outside_of
 from oomph.predict.peak_sink import PeakSink, SinkPeak
-from oomph.predict.words import name_of
+from oomph.predict.words import name_of, page_of
 
 
 def peak_bytes(job: Job) -> int:
@@ -154,7 +154,7 @@ def _terms(peak: SinkPeak) -> tuple[Term, ...]:
         key = (category, name_of(category, name))
         sizes[key] = sizes.get(key, 0) + size
     ordered = sorted(sizes.items(), key=lambda item: -item[1])
-    return tuple(Term(name, category, size) for (category, name), size in ordered if size)
+    return tuple(Term(name, category, size, page_of(category, name)) for (category, name), size in ordered if size)
 
 
 def _replayed(job: Job, code: Code, capacity: int | None, margin: int) -> Prediction:

@@ -39,3 +39,44 @@ def name_of(category: Category, name: str) -> str:
     if operator in _WORDS:
         return _WORDS[operator]
     return name if operator == name else f"results of {operator}"
+
+
+#: Pages of docs/terms by words of a name, the first that is found; then by category.
+_PAGES = (
+    ("gathered", "sharding-gathered"),
+    ("shards", "sharding-shards"),
+    ("masters", "optimizer-master"),
+    ("partition", "sharding-zero-masters"),
+    ("bucket", "sharding-ddp-buckets"),
+    ("reduce", "sharding-reduce"),
+    ("host", "sharding-host"),
+    ("quantised", "quantised"),
+    ("dequantised", "quantised"),
+    ("exp_avg", "optimizer-adam"),
+    ("square roots of second", "optimizer-adam"),
+    ("row and column", "optimizer-adafactor"),
+    ("Adafactor", "optimizer-adafactor"),
+    ("absmax", "optimizer-bnb"),
+    ("Lion", "optimizer-lion"),
+    ("Newton-Schulz", "optimizer-muon"),
+    ("momentum", "optimizer-sgd"),
+    ("norms of gradients", "optimizer-clip"),
+    ("logits", "loss"),
+    ("output layer", "loss"),
+    ("predictions", "evaluation"),
+    ("keys and values", "evaluation"),
+    ("dropout", "adapters"),
+    ("cast by autocast", "activations"),
+)
+_BY_CATEGORY = {
+    Category.PARAMETERS: "sharding-whole",
+    Category.GRADIENTS: "sharding-whole",
+    Category.ACTIVATIONS: "activations",
+    Category.TEMPORARIES: "activations",
+    Category.WORKSPACE: "outside",
+}
+
+
+def page_of(category: Category, name: str) -> str:
+    """The page of docs/terms that explains a term; "" where there is none."""
+    return next((page for word, page in _PAGES if word in name), _BY_CATEGORY.get(category, ""))
