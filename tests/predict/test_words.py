@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from oomph.memory.categories import Category
 from oomph.predict import words
 
