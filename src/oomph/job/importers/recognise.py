@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
 from oomph.errors import InputError, UsageError
-from oomph.job.importers.formats import (
-    accelerate,
-    axolotl,
-    bitsandbytes,
-    command_line,
-    deepspeed,
-    hf_config,
-    lightning,
-    litgpt,
-    llama_factory,
-    megatron,
-    peft,
-    torchtitan,
-    torchtune,
-    training_arguments,
-    trl,
-)
 from oomph.job.importers.imported import Imported
 from oomph.job.importers.text import Source
 
 Reader = Callable[[Source], Imported]
 
-READERS: Mapping[str, Reader] = {
-    "config.json": hf_config.read,
-    "TrainingArguments": training_arguments.read,
-    "trainer_state.json": training_arguments.read_state,
-    "TRL": trl.read,
-    "Accelerate": accelerate.read,
-    "DeepSpeed": deepspeed.read,
-    "PEFT": peft.read,
-    "BitsAndBytesConfig": bitsandbytes.read,
-    "torchtitan": torchtitan.read,
-    "torchtune": torchtune.read,
-    "axolotl": axolotl.read,
-    "LLaMA-Factory": llama_factory.read,
-    "LitGPT": litgpt.read,
-    "Lightning": lightning.read,
-    "Megatron-LM": megatron.read,
-    "command": command_line.read,
+#: Format -> module in formats/ and its function; a module is loaded when a file of its format is read.
+READERS: Mapping[str, tuple[str, str]] = {
+    "config.json": ("hf_config", "read"),
+    "TrainingArguments": ("training_arguments", "read"),
+    "trainer_state.json": ("training_arguments", "read_state"),
+    "TRL": ("trl", "read"),
+    "Accelerate": ("accelerate", "read"),
+    "DeepSpeed": ("deepspeed", "read"),
+    "PEFT": ("peft", "read"),
+    "BitsAndBytesConfig": ("bitsandbytes", "read"),
+    "torchtitan": ("torchtitan", "read"),
+    "torchtune": ("torchtune", "read"),
+    "axolotl": ("axolotl", "read"),
+    "LLaMA-Factory": ("llama_factory", "read"),
+    "LitGPT": ("litgpt", "read"),
+    "Lightning": ("lightning", "read"),
+    "Megatron-LM": ("megatron", "read"),
+    "command": ("command_line", "read"),
 }
 _TITAN = frozenset(
     {
@@ -102,25 +87,35 @@ _TRL_KEYS = frozenset(
 
 def reader_of(kind: str) -> Reader:
     """The reader of a format that was named. UsageError for a name that is none."""
-    for name, reader in READERS.items():
+    for name in READERS:
         if name.lower() == kind.strip().lower():
-            return reader
+            return _reader(name)
     raise UsageError(f"{kind[:100]!r} is no format that can be read (there are {', '.join(READERS)})")
 
 
 def recognise(source: Source) -> Reader:
     """The reader of a text. InputError where no format is recognised."""
+    return _reader(_kind(source))
+
+
+def _reader(kind: str) -> Reader:
+    module, function = READERS[kind]
+    reader: Reader = getattr(import_module(f"oomph.job.importers.formats.{module}"), function)
+    return reader
+
+
+def _kind(source: Source) -> str:
     if source.syntax == "command":
-        return command_line.read
+        return "command"
     if source.syntax == "dump":
-        return megatron.read
+        return "Megatron-LM"
     if source.syntax == "printed":
         return _printed(source)
     if source.syntax == "toml" and len(_TITAN & set(source.table)) >= 2 and "training" in source.table:
-        return torchtitan.read
+        return "torchtitan"
     for kind, matches in _CHECKS.items():
         if matches(source.table):
-            return READERS[kind]
+            return kind
     keys = ", ".join(list(source.table)[:5])
     raise InputError(
         f"{source.name or 'the text'} is no configuration that is known here (its keys: {keys[:200]}); "
@@ -128,18 +123,18 @@ def recognise(source: Source) -> Reader:
     )
 
 
-def _printed(source: Source) -> Reader:
+def _printed(source: Source) -> str:
     name = source.printed
-    if name == "BitsAndBytesConfig":
-        return bitsandbytes.read
     if name in ("LoraConfig", "PeftConfig", "AdaLoraConfig"):
-        return peft.read
+        return "PEFT"
     if name == "Trainer":
-        return lightning.read
+        return "Lightning"
+    if name == "BitsAndBytesConfig":
+        return name
     if name in ("TrainingArguments", "Seq2SeqTrainingArguments") or _TRAINER_KEYS & set(source.table):
-        return training_arguments.read if name.endswith("TrainingArguments") else trl.read
+        return "TrainingArguments" if name.endswith("TrainingArguments") else "TRL"
     if name.endswith("Config") and ("model_type" in source.table or "hidden_size" in source.table):
-        return hf_config.read
+        return "config.json"
     raise InputError(
         f"{source.name or 'the text'} prints {name}, which is no configuration that is known here"
     )
