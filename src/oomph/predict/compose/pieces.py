@@ -286,12 +286,14 @@ def head(setup: Setup, mode: Mode) -> Piece:
 @dataclass(frozen=True, eq=False)
 class Front:
     """Embedding and what all layers share. `left`: numbers of blocks that Python holds at its end beside the hidden
-    state; `held`: the hidden state is held until the model's forward has returned."""
+    state; `held`: the hidden state is held until the model's forward has returned; `leaf`: bytes of the embedding's own
+    output, where the hidden state is another tensor."""
 
     piece: Piece
     left: tuple[int, ...]
     held: bool
     inputs: int
+    leaf: int
 
 
 @lru_cache(maxsize=1024)
@@ -314,7 +316,16 @@ def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
         for item in section(inner, name).items
     )
     inputs = sum(scope.values[str(each[1])] for each in variant.storages if each[0] == "input")
-    return Front(piece, tuple(dict.fromkeys(alive)), late, inputs)
+    return Front(piece, tuple(dict.fromkeys(alive)), late, inputs, _leaf_bytes(scope, before, exit_storage))
+
+
+def _leaf_bytes(scope: Scope, before: Section, exit_storage: int) -> int:
+    """Bytes of the embedding's own output where it is scaled before the first layer; else 0."""
+    for item in before.items:
+        if item[0] == "op" and item[1].startswith("aten.embedding"):
+            storage = scope.program.tensors[item[3][0]][0]
+            return 0 if storage == exit_storage else scope.values[str(scope.program.storages[storage][1])]
+    return 0
 
 
 def _is_left(template: Template, number: int) -> bool:

@@ -205,6 +205,9 @@ class Forward:
             step.sharding.forward_after(step.units.front)
         self.left = [self.front_handles[each] for each in self.front.left if self.front_handles[each] >= 0]
         self._casts(self.front.piece, self.front_handles)
+        if self.front.leaf and self.front.piece.backward is None and self.requires(0):
+            # The leaf that was made to want a gradient is held by the graph (AccumulateGrad's variable).
+            self.left.append(sink.alloc(self.front.leaf, Category.ACTIVATIONS, "embedding output"))
         hidden = self.front_handles[self.front.piece.out]
         self.first_hidden = hidden
         for number in range(self.setup.layers):
