@@ -19,7 +19,7 @@ from oomph.hardware.outside import available_bytes
 @dataclass(frozen=True)
 class Line:
     """One program. `described`: the score of the rows that it was told without stand-ins. `same`: oomph's score on
-    the rows that the program answered. `ooms` and `fits`: outcomes that it answered for. `reasons`: why rows have no
+    the rows that the program answered; in `nearer` of these its error is the smaller one. `ooms` and `fits`: outcomes that it answered for. `reasons`: why rows have no
     answer, with how many."""
 
     name: str
@@ -33,6 +33,7 @@ class Line:
     false_ooms: int
     fits: int
     reasons: dict[str, int]
+    nearer: int = 0
 
 
 def room(name: str) -> int | None:
@@ -59,6 +60,14 @@ def line(
         for each, its in zip(answered, said["answers"], strict=True)
         if each.error is not None and not its["stand_ins"]
     ]
+    errors = {each.row.id: each.error for each in ours}
+    nearer = [
+        each
+        for each in answered
+        if each.error is not None
+        and (mine_too := errors.get(each.row.id)) is not None
+        and abs(each.error) < abs(mine_too)
+    ]
     judged = judge([_answer(row, its) for row, its in zip(verdict_rows, verdicts["answers"], strict=True)])
     return Line(
         name=said["name"],
@@ -72,6 +81,7 @@ def line(
         false_ooms=len(judged.false_ooms),
         fits=judged.fits,
         reasons=dict(Counter(its["reason"] for its in said["answers"] if its["reason"]).most_common()),
+        nearer=len(nearer),
     )
 
 
@@ -118,16 +128,17 @@ def as_markdown(lines: Sequence[Line]) -> str:
     """The table for the documentation."""
     head = (
         "| program | rows answered | without stand-ins | median | p90 | worst | bias | said to fit, ran out "
-        "| said not to fit, ran | oomph on the same rows: median, p90 |"
+        "| said not to fit, ran | oomph on the same rows: median, p90 | nearer than oomph |"
     )
-    out = [head, "|---" + "|--:" * 9 + "|"]
+    out = [head, "|---" + "|--:" * 10 + "|"]
     for each in lines:
         its = each.all
         same = "" if each.name == "oomph" else f"{_share(each.same.median)}, {_share(each.same.p90)}"
         out.append(
             f"| {each.name} {each.version} | {its.n} of {each.rows} | {each.described.n} | {_share(its.median)} "
             f"| {_share(its.p90)} | {_share(its.worst)} | {_share(its.bias, True)} "
-            f"| {each.false_fits} of {each.ooms} | {each.false_ooms} of {each.fits} | {same} |"
+            f"| {each.false_fits} of {each.ooms} | {each.false_ooms} of {each.fits} | {same} "
+            f"| {'' if each.name == 'oomph' else each.nearer} |"
         )
     return "\n".join(out)
 

@@ -119,8 +119,11 @@ def test_the_line_of_a_program():
     # what fits to the byte fits: o1 is a wrong fit, o2 a right OOM, f a wrong OOM
     assert (line.false_fits, line.ooms, line.false_ooms, line.fits) == (1, 2, 1, 1)
     assert line.reasons == {"adapters": 1}
+    far = [Answer(row, 112, 90, 110) for row in rows]
+    # 10 % and 50 % against 12 % each
+    assert compare.line(said, verdicts, rows, outcomes, far).nearer == 1
     table = compare.as_markdown([line])
-    assert "| p 1 | 2 of 3 | 1 | 30.0% | 50.0% | 50.0% | +30% | 1 of 2 | 1 of 1 | 2.0%, 2.0% |" in table
+    assert "| p 1 | 2 of 3 | 1 | 30.0% | 50.0% | 50.0% | +30% | 1 of 2 | 1 of 1 | 2.0%, 2.0% | 0 |" in table
 
 
 def test_a_card_that_nobody_knows_has_no_room():
