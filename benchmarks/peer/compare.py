@@ -19,8 +19,8 @@ from oomph.hardware.outside import available_bytes
 @dataclass(frozen=True)
 class Line:
     """One program. `described`: the score of the rows that it was told without stand-ins. `same`: oomph's score on
-    the rows that the program answered; in `nearer` of these its error is the smaller one. `ooms` and `fits`: outcomes that it answered for. `reasons`: why rows have no
-    answer, with how many."""
+    the rows that the program answered; in `nearer` of these its error is the smaller one. `ooms` and `fits`: outcomes
+    that it answered for. `reasons`: why rows have no answer, with how many."""
 
     name: str
     version: str
@@ -65,8 +65,8 @@ def line(
         each
         for each in answered
         if each.error is not None
-        and (mine_too := errors.get(each.row.id)) is not None
-        and abs(each.error) < abs(mine_too)
+        and (own_error := errors.get(each.row.id)) is not None
+        and abs(each.error) < abs(own_error)
     ]
     judged = judge([_answer(row, its) for row, its in zip(verdict_rows, verdicts["answers"], strict=True)])
     return Line(
