@@ -73,5 +73,10 @@ def _merged(cuts: Sequence[tuple[dict[str, Section], dict[str, Link]]], symbols:
             )
     return Made(
         {name: symbols.section([cut[name] for cut, _ in cuts]) for name in first},
-        {name: [link.section, link.number] for name, link in kept.items()},
+        kept_of(kept),
     )
+
+
+def kept_of(links: Mapping[str, Link]) -> dict[str, list[Any]]:
+    """What is kept, as a file has it."""
+    return {name: [link.section, link.number] for name, link in links.items()}

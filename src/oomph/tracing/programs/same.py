@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oomph.memory.recipe.expression import Expression, number
 from oomph.memory.recipe.grammar import parse
 from oomph.tracing.programs.record import Made
 
+Section = dict[str, Any]
+#: What a size is taken for: an expression, or its number.
+Value = Callable[[str], Any]
+
 
 def same_for_one(general: Made, one: Made) -> bool:
     """The same operators on the same tensors, and the same bytes once b is 1. Strides of sizes of 1 mean nothing."""
     if list(general.sections) != list(one.sections) or general.kept != one.kept:
         return False
-    return all(_same(general.sections[name], one.sections[name]) for name in one.sections)
+    return all(_same(general.sections[name], one.sections[name], _with_one) for name in one.sections)
 
 
-def _same(general: dict[str, Any], one: dict[str, Any]) -> bool:
+def same_at(section: Section, run: Section, dimensions: Mapping[str, int]) -> bool:
+    """Whether `run`, recorded at these dimensions and with numbers for sizes, is what the section says of them."""
+
+    def value(text: str) -> int:
+        return parse(text).evaluate(dimensions, {})
+
+    return _same(section, run, value)
+
+
+def _same(general: Section, one: Section, value: Value) -> bool:
     if any(general.get(key) != one.get(key) for key in ("in", "out", "tensor_links", "storage_links")):
         return False
     if [_plain(item) for item in general["items"]] != [_plain(item) for item in one["items"]]:
@@ -24,33 +38,33 @@ def _same(general: dict[str, Any], one: dict[str, Any]) -> bool:
     if len(general["storages"]) != len(one["storages"]) or len(general["tensors"]) != len(one["tensors"]):
         return False
     storages = zip(general["storages"], one["storages"], strict=True)
-    return all(_storage(*pair) for pair in storages) and all(
-        _tensor(*pair) for pair in zip(general["tensors"], one["tensors"], strict=True)
+    return all(_storage(*pair, value) for pair in storages) and all(
+        _tensor(*pair, value) for pair in zip(general["tensors"], one["tensors"], strict=True)
     )
 
 
-def _storage(general: list[Any], one: list[Any]) -> bool:
-    return general[0] == one[0] and general[2:] == one[2:] and _with_one(general[1]) == _with_one(one[1])
+def _storage(general: list[Any], one: list[Any], value: Value) -> bool:
+    return general[0] == one[0] and general[2:] == one[2:] and bool(value(general[1]) == value(one[1]))
 
 
-def _tensor(general: list[Any], one: list[Any]) -> bool:
+def _tensor(general: list[Any], one: list[Any], value: Value) -> bool:
     if (general[0], general[3]) != (one[0], one[3]):
         return False
-    shape = [_with_one(size) for size in general[1]]
-    if shape != [_with_one(size) for size in one[1]]:
+    shape = [value(size) for size in general[1]]
+    if shape != [value(size) for size in one[1]]:
         return False
-    return _strides(general, shape) == _strides(one, shape)
+    return _strides(general, shape, value) == _strides(one, shape, value)
 
 
-def _strides(tensor: list[Any], shape: list[Expression]) -> list[Expression | None]:
+def _strides(tensor: list[Any], shape: list[Any], value: Value) -> list[Any]:
     if tensor[2] is not None:
-        strides = [_with_one(stride) for stride in tensor[2]]
+        strides = [value(stride) for stride in tensor[2]]
     else:
-        strides, step = [], number(1)
+        strides, step = [], value("1")
         for size in reversed(shape):
             strides.insert(0, step)
             step = step * size
-    return [None if size == number(1) else stride for size, stride in zip(shape, strides, strict=True)]
+    return [None if size == value("1") else stride for size, stride in zip(shape, strides, strict=True)]
 
 
 def _with_one(text: str) -> Expression:

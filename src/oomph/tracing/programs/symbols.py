@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from oomph.memory.recipe.expression import Call, Expression, number, product
@@ -26,11 +27,17 @@ ITEM = {
 }
 
 
+@lru_cache(maxsize=8)
+def _fitter(runs: tuple[tuple[tuple[str, int], ...], ...], names: tuple[str, ...]) -> Fitter:
+    """What a fitter has found it remembers, and most models have the same sizes."""
+    return Fitter([dict(run) for run in runs], names)
+
+
 class Symbols:
     """Finds expressions. Knows the dimensions of each run, in order."""
 
     def __init__(self, runs: Sequence[Mapping[str, int]], names: Sequence[str]) -> None:
-        self.fitter = Fitter(runs, names)
+        self.fitter = _fitter(tuple(tuple(sorted(run.items())) for run in runs), tuple(names))
 
     def size(self, values: Sequence[int], what: str, degree: int = 3) -> Expression:
         """The expression that has these values. Raises ProgramError where there is none."""
@@ -121,6 +128,18 @@ class Symbols:
         if all(type(value) is int for value in values):
             return {"e": text(self.size(values, "an argument"))}
         return None
+
+
+class Numbers(Symbols):
+    """For a single run: sizes stay numbers."""
+
+    def __init__(self) -> None:
+        """Knows nothing of dimensions."""
+
+    def size(self, values: Sequence[int], what: str, degree: int = 3) -> Expression:
+        """The number."""
+        del what, degree
+        return number(values[0])
 
 
 def _agree(one: Section, other: Section) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from oomph.tracing.programs.cut import sections
 from oomph.tracing.programs.dimensions import sets
 from oomph.tracing.programs.families import Family, model
-from oomph.tracing.programs.forward import Studio
-from oomph.tracing.programs.record import NAMES, Made, record
-from oomph.tracing.programs.same import same_for_one
+from oomph.tracing.programs.forward import Studio, Subject
+from oomph.tracing.programs.record import NAMES, Made, kept_of, record
+from oomph.tracing.programs.same import same_at
 from oomph.tracing.programs.store import Store
+from oomph.tracing.programs.symbols import Numbers
 from oomph.tracing.programs.tasks import TASKS
 
+#: Sets of dimensions that expressions are found from; one more verifies them.
+_RUNS = 5
 PRECISIONS = ("bf16", "fp32", "fp32-autocast", "bf16-autocast")
 
 
@@ -45,19 +50,17 @@ def ways(family: Family) -> Iterator[Way]:
 
 
 def made(family: Family, way: Way, studio: Studio | None = None) -> Made:
-    """Records one way, in a studio that is there or one of its own. A batch of one needs no further set to verify."""
-    runs = sets(way.heads, one=way.one, hidden=family.hidden, images=family.images)
-    more = family.window if way.window else {}
-    task = TASKS[way.task]
+    """Records one way, in a studio that is there or one of its own."""
+    subject = _subject(family, way)
     return record(
-        lambda dimensions: model(family, dimensions, way.attention, way.dropout, more, way.task),
-        task.run,
-        layers=family.layers,
-        head=family.tasks[way.task],
-        dimension_sets=runs[:5] if way.one else runs,
+        subject.build,
+        subject.run,
+        layers=subject.layers,
+        head=subject.head,
+        dimension_sets=_sets(family, way)[:_RUNS],
         names=(*NAMES, *family.names),
-        precision=way.precision,
-        batch=task.batch,
+        precision=subject.precision,
+        batch=subject.batch,
         kinds=family.kinds if way.window else (),
         studio=studio,
     )
@@ -66,17 +69,64 @@ def made(family: Family, way: Way, studio: Studio | None = None) -> Made:
 def fill(store: Store, family: Family, wanted: Callable[[Way], bool], tell: Callable[[Way], Any]) -> None:
     """Records all wanted ways; a batch of one apart only where it does something else."""
     with Studio() as studio:
+        alone = _Alone(family, studio)
         for way in ways(family):
-            if not wanted(way):
-                continue
-            tell(way)
-            any_batch = made(family, way, studio)
-            store.add(_choice(way), any_batch)
-            alone = replace(way, one=True)
-            one = made(family, alone, studio)
-            if not same_for_one(any_batch, one):
-                tell(alone)
-                store.add(_choice(alone), one)
+            if wanted(way):
+                tell(way)
+                any_batch = made(family, way, studio)
+                store.add(_choice(way), any_batch)
+                one = alone.made(way, any_batch)
+                if one is not None:
+                    store.add(_choice(replace(way, one=True)), one)
+
+
+class _Alone:
+    """Programs for a batch of one. Mostly one section differs, and it is the same in many ways: each is recorded once.
+    The run that tells is at dimensions that expressions were not found from, and so verifies those that hold."""
+
+    def __init__(self, family: Family, studio: Studio) -> None:
+        self.family = family
+        self.studio = studio
+        self.known: dict[str, dict[str, Any]] = {}
+
+    def made(self, way: Way, any_batch: Made) -> Made | None:
+        """The program; None where that for any batch is it."""
+        way = replace(way, one=True)
+        dimensions = _sets(self.family, way)[_RUNS]
+        kinds = self.family.kinds if way.window else ()
+        subject = _subject(self.family, way)
+        cut, links = sections(self.studio.forward(subject, dimensions), subject.layers, kinds)
+        runs = {name: Numbers().section([section]) for name, section in cut.items()}
+        if list(runs) != list(any_batch.sections):
+            return made(self.family, way, self.studio)
+        general = any_batch.sections
+        other = {
+            name: json.dumps([way.heads, general[name], run])
+            for name, run in runs.items()
+            if not same_at(general[name], run, dimensions)
+        }
+        if not other and kept_of(links) == any_batch.kept:
+            return None
+        if any(key not in self.known for key in other.values()):
+            fresh = made(self.family, way, self.studio)
+            self.known.update({key: fresh.sections[name] for name, key in other.items()})
+        return Made({**general, **{name: self.known[key] for name, key in other.items()}}, kept_of(links))
+
+
+def _subject(family: Family, way: Way) -> Subject:
+    task, more = TASKS[way.task], family.window if way.window else {}
+    return Subject(
+        lambda dimensions: model(family, dimensions, way.attention, way.dropout, more, way.task),
+        task.run,
+        task.batch,
+        family.layers,
+        family.tasks[way.task],
+        way.precision,
+    )
+
+
+def _sets(family: Family, way: Way) -> list[dict[str, int]]:
+    return sets(way.heads, one=way.one, hidden=family.hidden, images=family.images)
 
 
 def _choice(way: Way) -> dict[str, Any]:
