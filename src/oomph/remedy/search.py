@@ -1,9 +1,10 @@
 """Which combinations of changes make a job fit, and what each costs.
 
-Combinations grow one change at a time. One that fits is not made larger, unless a further change makes it faster, so
-that each answer has only changes that it needs. The answers are those that no other beats in memory, time per token,
-fidelity and effort at once, where 2 % in time and 1 % in memory count as the same: estimates are no finer.
-The first few are then played through the simulated allocator.
+Combinations grow one change at a time. One that fits is not made larger, unless a further change makes it faster, and
+where a value fits (a micro-batch of 4) no stronger one is looked at (of 2), so that each answer has only changes that
+it needs. The answers are those that no other beats in time per token, memory, fidelity and effort at once. Differences
+of 2 % in time are none, as estimates are no finer; nor are those of a fifth in memory, as what is saved beyond what
+fits is of little use. The first few are then played through the simulated allocator.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ SHOWN, REPLAYED = 8, 3
 _LARGEST = 6
 #: How far a change is from the same training: nothing, rounding, other mathematics.
 _DISTANCE = {"unchanged": 0, "close": 1, "changed": 10}
+#: Changes of the layout of ranks are one step further than their numerics: more than a setting follows from them.
+_LAYOUT = ("model-parallel",)
 #: Axes that lower no allocated bytes of a plan.
 _NOT_SEARCHED = ("allocator", "load")
 #: Of an axis with many values (micro-batches), so many are tried.
-_VALUES = 4
+_VALUES = 6
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ def _best(fitting: list[Choice]) -> list[Choice]:
 def key_of(choice: Choice) -> tuple[float, ...]:
     """What choices are compared by; smaller is better in each."""
     time = round(log(max(choice.cost.per_token, 1e-12)) / log(1.02))
-    memory = round(log(max(choice.upper_bytes, 1)) / log(1.01))
+    memory = round(log(max(choice.upper_bytes, 1)) / log(1.25))
     return (time, memory, choice.fidelity, choice.code_needed)
 
 
@@ -249,6 +252,10 @@ class _Search:
 
     def _look(self, combination: tuple[int, ...], done: dict[tuple[int, ...], Choice]) -> bool:
         """Predicts a combination; whether larger ones are worth a look."""
+        milder = self._milder(combination, done)
+        if milder is not None:
+            done[combination] = milder
+            return False
         choice = self._choice(combination)
         if choice is None:
             # A change may apply only after one that comes later in the list: larger combinations may be good.
@@ -270,6 +277,18 @@ class _Search:
             self.nearest = choice
         return True
 
+    def _milder(self, combination: tuple[int, ...], done: dict[tuple[int, ...], Choice]) -> Choice | None:
+        """The same combination with a milder value of one of its changes, where that fits."""
+        for place, item in enumerate(combination):
+            axis, change = self._items[item]
+            other = item - 1
+            while other >= 0 and self._items[other][0] == axis and self._items[other][1].code == change.code:
+                found = done.get((*combination[:place], other, *combination[place + 1 :]))
+                if found is not None:
+                    return found
+                other -= 1
+        return None
+
     def _choice(self, combination: tuple[int, ...]) -> Choice | None:
         """The combination as a job; None where a change does not apply after those before it, or is not modelled."""
         job = self._job
@@ -284,7 +303,7 @@ class _Search:
             its = cost(job)
         except UsageError:
             return None
-        distance = sum(_DISTANCE[change.numerics] for change in changes)
+        distance = sum(_DISTANCE[change.numerics] + (change.axis in _LAYOUT) for change in changes)
         return Choice(tuple(changes), job, peak, upper(job, peak), its, distance)
 
 
