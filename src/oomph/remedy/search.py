@@ -173,17 +173,17 @@ def _confirmed(choices: list[Choice], predictor: Predictor, room_bytes: int) -> 
 
 def _replayed(choices: list[Choice], planner: Planner) -> list[Choice]:
     """The first ones with a whole plan. One that does not fit in the allocator, or whose host has too little RAM, is
-    left out; one that may not fit is kept only where no other surely does."""
+    left out; those that may not fit come last."""
     sure: list[Choice] = []
     open_: list[Choice] = []
     for place, choice in enumerate(choices):
         if len(sure) >= REPLAYED:
-            return [*sure, *choices[place:]]
+            return [*sure, *choices[place:], *open_]
         whole = planner(choice.job, True)
         if whole.fits is False or _starves(whole):
             continue
         (sure if whole.fits else open_).append(replace(choice, plan=whole))
-    return sure or open_
+    return [*sure, *open_]
 
 
 def _starves(plan: Plan) -> bool:
