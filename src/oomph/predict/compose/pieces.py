@@ -229,8 +229,8 @@ def _head(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
         more = None
     if inner.compiles_loss or (inner.compiles_blocks and inner.code.compiled == "model"):
         scope = _compiled(inner, mode, after, root if more is None else None)
-    if code.logits_through_step and code.framework in _LOSS_OUTSIDE:
-        scope.returns = frozenset(kept)
+    if code.framework in _LOSS_OUTSIDE and more is not None:
+        scope.returns = frozenset(kept or (each for each in (after.outlet,) if each is not None))
     if recorded_loss(inner.variant) != code.loss and not inner.compiles_loss:
         scope.instead = _instead(inner, code.loss)
     late = code.outputs_to_fp32 and not code.cast_before_loss
@@ -306,7 +306,7 @@ def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
     alive = [
         storage.number
         for storage in scope.storages.values()
-        if storage.number >= 0 and storage.number != piece.out and _is_left(piece.forward, storage.number)
+        if storage.number >= 0 and storage.number != piece.out and _is_left(piece, storage.number)
     ]
     assert before.outlet is not None
     exit_storage = variant.tensors[before.outlet][0]
@@ -328,8 +328,10 @@ def _leaf_bytes(scope: Scope, before: Section, exit_storage: int) -> int:
     return 0
 
 
-def _is_left(template: Template, number: int) -> bool:
-    return number in template.events and ~number not in template.events
+def _is_left(piece: Piece, number: int) -> bool:
+    """Whether a block outlives the piece: neither forward frees it nor what backward lets go."""
+    backward = () if piece.backward is None else piece.backward.events
+    return number in piece.forward.events and ~number not in (*piece.forward.events, *backward)
 
 
 def front(setup: Setup, mode: Mode) -> Front:

@@ -23,9 +23,6 @@ from oomph.predict.sink import Sink
 #: 2 * 4096 KiB + 8 * 16 KiB, and 32 MiB on Hopper (aten/src/ATen/cuda/CublasHandlePool.cpp).
 WORKSPACE_BYTES = 2 * 4096 * 1024 + 8 * 16 * 1024
 HOPPER_WORKSPACE_BYTES = 32 * 1024 * 1024
-#: Whose scripts compute the loss outside of the module that is wrapped: the hooks before backward run when the loss's
-#: own backward has given the gradient of the logits.
-_LOSS_OUTSIDE = frozenset(("litgpt", "lightning-thunder", "torchtitan", "torchtune"))
 
 
 @dataclass
@@ -328,7 +325,6 @@ class Backward:
         self.forward = forward
         self.sink = step.sink
         self.root_grads: list[Grad] = []
-        self.loss_outside = False
         self.late: list[int] = []
         #: What lives as long as the graph.
         self.attributes: list[int] = []
@@ -339,9 +335,6 @@ class Backward:
         step.begin_backward()
         sink.phase(Phase.BACKWARD, "loss and output layer")
         step.workspace("backward")
-        self.loss_outside = step.setup.code.framework in _LOSS_OUTSIDE
-        if not self.loss_outside:
-            step.sharding.backward_begin()
         hidden_grad = self._head()
         for number in range(step.setup.layers - 1, -1, -1):
             hidden_grad = self._layer(number, hidden_grad)
@@ -358,14 +351,17 @@ class Backward:
         piece = forward.head
         assert piece.backward is not None
         start = self.sink.alloc(4, Category.TEMPORARIES, "gradient of the loss")
-        handles = self.sink.play(piece.backward, [*forward.head_handles, start])
-        if self.loss_outside:
-            step.sharding.backward_begin()
+        handed: Sequence[int] = [*forward.head_handles, start]
         unit = step.units.head
+        if piece.loss_backward is not None:
+            handed = self.sink.play(piece.loss_backward, handed)
+        step.sharding.backward_begin()
+        if unit:
+            step.sharding.backward_before(unit)
+        handles = self.sink.play(piece.backward, handed)
         self._attributes(piece, handles)
         grads = step.grads(unit, piece, handles)
         if unit:
-            step.sharding.backward_before(unit)
             step.sharding.backward_after(unit, grads)
         else:
             self.root_grads += grads

@@ -83,6 +83,7 @@ class Graph:
         #: Gradients of parameters in the order in which they were made, and of other leaves.
         self.leaves: list[LeafGrad] = []
         self._held: dict[str, Tensor] = {}
+        self.left_loss = (0, 0)
 
     def edge(self, tensor: Tensor | None) -> Edge | None:
         """Where this argument's gradient goes; None for what wants none."""
@@ -120,15 +121,18 @@ class Graph:
                     storage.refs += 1
                     node.saved.append(storage)
 
-    def backward(self, root: Tensor, grad: Tensor, stop: Node | None = None) -> None:
+    def backward(self, root: Tensor, grad: Tensor, stop: Node | None = None, until: int = 0) -> None:
         """Runs backward from `root`, whose gradient is `grad` (one reference of it is taken over), down to `stop`,
-        which is left with its gradient."""
+        which is left with its gradient. `until`: the number of nodes that the model made, where the loss is its caller's:
+        `left_loss` are the events and blocks when backward comes to them."""
         node = root.node
         if not isinstance(node, Node):
             self._leaf(Edge(None, 0, root.parameter, root.shape, root.dtype), grad)
             return
         node.grads[root.index] = grad
         for each in reversed(self.nodes[: node.sequence + 1]):
+            if until and each.sequence < until and not self.left_loss[0]:
+                self.left_loss = (len(self.heap.events), len(self.heap.sizes))
             if each is stop:
                 if each.fused and each.grads[0] is not None:
                     each.grads[0] = self._real(each.grads[0])

@@ -41,7 +41,7 @@ class Piece:
     ends; after_forward: those that nothing else frees. kept: numbers of what the caller holds for longer. policy: of
     what a checkpoint policy keeps for the recomputation. attributes: of what lives as long as the graph, that is, as
     the loss or the logits of the caller. model: what runs before `forward`, until the model returned, where the loss is
-    its caller's: `forward` is handed all of its blocks.
+    its caller's: `forward` is handed all of its blocks. loss_backward: what runs before `backward` in the same way.
     """
 
     forward: Template
@@ -58,6 +58,7 @@ class Piece:
     policy: tuple[int, ...] = ()
     attributes: tuple[int, ...] = ()
     model: Template | None = None
+    loss_backward: Template | None = None
 
 
 def template(heap: Heap, begin: int, end: int, first_own: int, sizes: int | None = None) -> Template:
@@ -163,7 +164,7 @@ def build(
         grad.storage.refs += 1
     if not reentrant:
         out.storage.refs -= 1
-    graph.backward(out, grad, stop=first)
+    graph.backward(out, grad, stop=first, until=scope.returned_nodes)
     if reentrant:
         if not hold_grad:
             heap.release(grad.storage)
@@ -227,9 +228,12 @@ def _finished(piece: Piece, heap: Heap, graph: Graph, first: Node | None, count:
         PieceGrad(each.tensor.storage.number, each.parameter, rounded(each.tensor.bytes), each.tensor.looks)
         for each in graph.leaves
     )
+    begin, own = graph.left_loss
+    loss = template(heap, events, begin, count + 1, own) if begin else None
     return replace(
         piece,
-        backward=template(heap, events, len(heap.events), count + 1),
+        backward=template(heap, begin or events, len(heap.events), own or count + 1),
+        loss_backward=loss,
         entry_grad=entry_grad,
         grads=grads,
     )

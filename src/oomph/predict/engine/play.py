@@ -85,6 +85,7 @@ class Scope:
     #: What the model returns, where the loss is its caller's; and the events and blocks up to then.
     returns: frozenset[int] = frozenset()
     returned: tuple[int, int] = (0, 0)
+    returned_nodes: int = 0
     #: Inputs of quantised layers are attributes of their node, and live as long as the graph (bitsandbytes to 0.42).
     keeps_inputs: bool = False
     attributes: list[Storage] = field(default_factory=list)
@@ -157,6 +158,7 @@ def run(scope: Scope, section: Section) -> None:
             scope.last_save = number
         if not scope.returns.isdisjoint(item[3]):
             scope.returned = (len(scope.heap.events), len(scope.heap.sizes))
+            scope.returned_nodes = 0 if scope.graph is None else len(scope.graph.nodes)
         if scope.partition is not None:
             _free_used(scope, scope.partition, number)
 
@@ -172,7 +174,8 @@ def _free_used(scope: Scope, partition: Partition, item: int) -> None:
     """Compiled code frees a tensor after the last kernel that reads it."""
     for number in partition.ends.get(item, ()):
         storage = scope.storages.get(number)
-        if storage is not None:
+        # What autocast has cast is freed with its last holder, as its cache is (pinned).
+        if storage is not None and number not in scope.pinned:
             scope.heap.release(storage)
 
 
