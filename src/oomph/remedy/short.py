@@ -21,15 +21,22 @@ from functools import lru_cache
 from oomph.job.families import architecture
 from oomph.job.model import Job
 from oomph.phases import Phase
-from oomph.predict.compose.run import compose, setup_of
+from oomph.predict.compose.evaluate import after_training
+from oomph.predict.compose.run import setup_of
 from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.step import Step
 from oomph.predict.compose.units import Units, units_of
 from oomph.predict.digest import Label
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
+from oomph.predict.optimizers import stepper_for
+from oomph.predict.optimizers.base import Stepper
 from oomph.predict.peak_sink import PeakSink
+from oomph.predict.sharding import strategy_for
+from oomph.predict.sharding.base import UnitParameter
+from oomph.predict.sink import Sink
 
-_FEW, _NEAR = 4, 2
+_FEW, _NEAR = 3, 2
 _FEW_ALONE, _NEAR_ALONE = 2, 1
 #: Below this number of layers there is nothing to win.
 _MANY = 12
@@ -83,7 +90,9 @@ def _is_regular(job: Job, layers: int) -> bool:
         and job.parallel.strategy in _BY_UNIT
         and job.parallel.pipeline == 1
         and job.checkpointing.mode != "every_n"
+        and (job.optimizer.impl != "in_backward" or job.parallel.strategy == "none")
         and job.evaluation.batch is None
+        and not job.method.frozen
         and job.model.family not in _ALTERNATE
         and not any(job.model.get(key) for key in _DIFFER)
     )
@@ -96,8 +105,50 @@ def _places(job: Job, code: Code, layers: int, near: int) -> dict[_Place, int]:
     setup.__dict__["layers"] = layers
     sink = _Places(layers, near)
     parts = (code, job.model, job.method, job.precision, job.parallel, layers)
-    compose(setup, sink, units=_units(parts, _Held(setup)))
+    units = _units(parts, _Held(setup))
+    step = Step(setup, sink, strategy_for(job, units.units, sink, code), stepper_for(job), units)
+    if _forgets(code) and job.parallel.strategy != "ddp":
+        step.stepper = _Made(step.stepper)
+    step.load()
+    if isinstance(step.stepper, _Made):
+        for thread in ("forward", "backward"):
+            step.workspace(thread)
+        step.train(1)
+    else:
+        step.train(2)
+    after_training(step)
     return sink.finished()
+
+
+def _forgets(code: Code) -> bool:
+    """Whether nothing but the states is left of a step when the next one begins, so that one step tells all."""
+    holds = code.logits_through_step or code.loss_through_step or code.stray_embedding
+    return code.zero_grad == "after_step" and not holds
+
+
+class _Made:
+    """An optimizer that has its states from the beginning. (DDP makes its buckets anew after a first step, so there two
+    are composed.)"""
+
+    def __init__(self, inner: Stepper) -> None:
+        self._inner = inner
+        self.in_backward = inner.in_backward
+        self.on_host = inner.on_host
+        self.name = inner.name
+        self.assumptions = inner.assumptions
+
+    def setup(self, sink: Sink, parameters: tuple[UnitParameter, ...]) -> None:
+        """What a first step leaves."""
+        self._inner.setup(sink, parameters)
+        if self.on_host:
+            return
+        for group in [(each,) for each in parameters] if self.in_backward else [parameters]:
+            self._inner.step(sink, group, first=True)
+
+    def step(self, sink: Sink, parameters: tuple[UnitParameter, ...], first: bool) -> None:
+        """A step with states."""
+        del first
+        self._inner.step(sink, parameters, first=False)
 
 
 class _Held:
@@ -158,6 +209,6 @@ def _role(where: str, layers: int, near: int) -> str:
         number = int(found[0])
         if number < near:
             return f"<{number}"
-        return f">{layers - number}" if layers - number <= near else _BETWEEN
+        return "last" if number == layers - 1 else _BETWEEN
 
     return _LAYER.sub(role, where)

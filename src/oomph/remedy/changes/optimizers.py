@@ -203,8 +203,8 @@ class InBackward(Change):
             return "The optimizer steps in backward already."
         if job.batch.accumulation > 1:
             return "Gradients are accumulated: they have to wait for the last micro-batch."
-        if job.parallel.strategy in ("ddp", *ZERO):
-            return "Gradients are reduced in buckets after they are made."
+        if job.parallel.strategy != "none":
+            return "Gradients are reduced over the ranks after they are made, and stepped then."
         if job.precision.master or job.precision.compute == "fp16":
             return "Gradients are scaled, or copied to fp32, all together before the step."
         return _not_adam(job)
