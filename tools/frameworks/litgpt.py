@@ -77,7 +77,7 @@ def recordings(family: str) -> Iterator[Recording]:
         )
         for precision in precisions:
             losses = (
-                (full, pretrain, *((whole, benchmark) if usual else ()))
+                (full, pretrain, *((whole, benchmark) if usual else (benchmark,)))
                 if precision == "bf16"
                 else (pretrain,)
             )

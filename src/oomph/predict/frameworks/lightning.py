@@ -12,6 +12,8 @@ _FAMILIES = ("llama", "falcon", "gemma", "gemma2", "gpt_neox")
 #: LitGPT's Config gives these llama's class, norm and MLP.
 _AS_LLAMA = (("mistral", "llama"), ("phi3", "llama"))
 _APRIL, _SEPTEMBER, _NEW = "litgpt-2024-04", "litgpt-2024-09", "litgpt-0.5"
+#: What each was recorded for; other families' blocks did not change, or by less than a tensor, and are September's.
+_RECORDED = {_APRIL: ("llama",), _SEPTEMBER: _FAMILIES, _NEW: ("llama",)}
 _LABELS = {_APRIL: "before 2024-07-22", _SEPTEMBER: "2024-07-22 to 0.5.4", _NEW: "0.5.5 on"}
 
 
@@ -69,8 +71,9 @@ def _litgpt(job: Job, generation: str) -> Code:
         framework="litgpt",
         label=f"LitGPT of {_LABELS[generation]}, finetune",
         programs=generation,
-        own_families=_FAMILIES,
+        own_families=_RECORDED[generation],
         written_as=_AS_LLAMA,
+        fallback=_SEPTEMBER,
         logits_through_backward=True,
         logits_through_step=True,
         zero_grad="after_step",
