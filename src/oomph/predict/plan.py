@@ -17,6 +17,7 @@ from oomph.memory.prediction import Prediction
 from oomph.phases import Phase
 from oomph.predict.compose import supported
 from oomph.predict.compose.run import compose, gpu_of, setup_of
+from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
@@ -90,11 +91,12 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
     first = sinks[0]
     capacity = capacity_of(job)
     outside = outside_of(job)
-    allocated = _phases(job, sinks, None)
+    above = _above(first[2].setup)
+    allocated = _phases(job, sinks, above, None)
     margin = max(each.high_bytes - each.allocated_bytes for each in allocated.values())
     room = room_of(job, outside)
     prediction = _replayed(job, first[0], room, margin) if replay else None
-    phases = _phases(job, sinks, prediction) if prediction is not None else allocated
+    phases = _phases(job, sinks, above, prediction) if prediction is not None else allocated
     end = first[1].current_bytes if first[2].end_bytes == 0 else first[2].end_bytes
     count = job.parallel.ranks
     rank = RankPlan(
@@ -120,41 +122,68 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
     )
 
 
+def _above(setup: Setup) -> dict[Phase, int]:
+    """How far the upper bound of each phase is above its peak, where Inductor's order decides between the two."""
+    if not setup.order_decides:
+        return {}
+    least, most = PeakSink(compose=False), PeakSink(compose=False)
+    compose(setup, least)
+    compose(replace(setup, plain_layers=True), most)
+    high = most.peaks()
+    return {
+        phase: max(0, high[phase].bytes - peak.bytes)
+        for phase, peak in least.peaks().items()
+        if phase in high
+    }
+
+
 def _phases(
-    job: Job, sinks: list[tuple[Code, PeakSink, Step]], prediction: Prediction | None
+    job: Job,
+    sinks: list[tuple[Code, PeakSink, Step]],
+    above: dict[Phase, int],
+    prediction: Prediction | None,
 ) -> dict[Phase, PhasePeak]:
+    """The peaks. Between two bounds the middle is predicted, and the interval holds both."""
     where = situation(job)
     known = [sink.peaks() for _, sink, _ in sinks]
     found: dict[Phase, PhasePeak] = {}
     for phase, peak in known[0].items():
         others = [each[phase].bytes for each in known[1:] if phase in each]
-        low, high = widen(peak.bytes, "allocated", where, others)
-        found[phase] = PhasePeak(phase, peak.bytes, low, high, peak.where, _terms(peak))
+        more = above.get(phase, 0)
+        size = peak.bytes + more // 2
+        low, high = widen(size, "allocated", where, (peak.bytes, peak.bytes + more, *others))
+        found[phase] = PhasePeak(phase, size, low, high, peak.where, _terms(peak, more // 2))
     if prediction is None:
         return found
     for phase, its in prediction.phases.items():
         if phase not in found:
             continue
+        more = above.get(phase, 0)
+        size = its.reserved_bytes + more // 2
         lowest, highest = widen(
-            its.reserved_bytes, "reserved", where, (its.reserved_low_bytes, its.reserved_high_bytes)
+            size, "reserved", where, (its.reserved_low_bytes, its.reserved_high_bytes + more)
         )
         found[phase] = replace(
             found[phase],
-            reserved_bytes=its.reserved_bytes,
+            reserved_bytes=size,
             reserved_low_bytes=max(lowest, found[phase].low_bytes),
             reserved_high_bytes=max(highest, found[phase].high_bytes),
         )
     return found
 
 
-def _terms(peak: SinkPeak) -> tuple[Term, ...]:
-    """What is alive at a peak, the largest first."""
+def _terms(peak: SinkPeak, between: int) -> tuple[Term, ...]:
+    """What is alive at a peak, the largest first; `between`: half of what lies between two bounds."""
     sizes: dict[tuple[Category, str], int] = {}
+    if between:
+        sizes[Category.ACTIVATIONS, "compiled layers: half of what Inductor's order may add"] = between
     for (category, name), size in peak.parts.items():
         key = (category, name_of(category, name))
         sizes[key] = sizes.get(key, 0) + size
     ordered = sorted(sizes.items(), key=lambda item: -item[1])
-    return tuple(Term(name, category, size, page_of(category, name)) for (category, name), size in ordered if size)
+    return tuple(
+        Term(name, category, size, page_of(category, name)) for (category, name), size in ordered if size
+    )
 
 
 def _replayed(job: Job, code: Code, capacity: int | None, margin: int) -> Prediction:

@@ -43,6 +43,7 @@ def name_of(category: Category, name: str) -> str:
 
 #: Pages of docs/terms by words of a name, the first that is found; then by category.
 _PAGES = (
+    ("compiled", "compile"),
     ("gathered", "sharding-gathered"),
     ("shards", "sharding-shards"),
     ("masters", "optimizer-master"),

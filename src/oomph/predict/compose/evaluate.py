@@ -59,7 +59,13 @@ def evaluate(step: Step) -> None:
         unit = step.units.blocks[number]
         sink.phase(Phase.EVAL, f"block {number}")
         step.sharding.forward_before(unit)
-        piece = pieces.block(setup, Mode(grad=False, requires=False, pinned=number == 0 and front.held))
+        mode = Mode(
+            grad=False,
+            requires=False,
+            pinned=number == 0 and front.held,
+            frozen=setup.frozen_in(number),
+        )
+        piece = pieces.block(setup, mode)
         handles = sink.play(piece.forward, [hidden])
         hidden = handles[piece.out]
         step.sharding.forward_after(unit)

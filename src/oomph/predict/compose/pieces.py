@@ -17,7 +17,7 @@ from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
 from oomph.predict.engine.heap import Heap, Storage, Tensor
 from oomph.predict.engine.piece import Piece, build
-from oomph.predict.engine.play import Scope, run
+from oomph.predict.engine.play import Scope, Weight, Weights, run
 from oomph.predict.engine.program import Values
 from oomph.predict.programs.load import Section
 from oomph.predict.sink import Template
@@ -34,7 +34,7 @@ _LOSS_OUTSIDE = frozenset(("litgpt", "lightning-thunder", "torchtitan", "torchtu
 @dataclass(frozen=True)
 class Mode:
     """How a piece is played. grad: with autograd. requires: the hidden state wants a gradient. accumulates: gradients
-    exist and new ones are added to them."""
+    exist and new ones are added to them. frozen: parameters that do not train in this layer."""
 
     grad: bool = True
     requires: bool = True
@@ -44,6 +44,19 @@ class Mode:
     hold_grad: bool = False
     early_stop: bool = False
     selective: bool = False
+    frozen: frozenset[str] = frozenset()
+
+
+def _weights(setup: Setup, frozen: frozenset[str]) -> Weights:
+    """What parameters are, where some do not train."""
+    if not frozen:
+        return setup.weight
+
+    def weight(name: str) -> Weight:
+        found = setup.weight(name)
+        return replace(found, trainable=False) if name in frozen else found
+
+    return weight
 
 
 def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
@@ -66,7 +79,7 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
         Values(setup.dims),
         heap,
         graph,
-        setup.weight,
+        _weights(setup, mode.frozen),
         setup.gpu,
         setup.torch,
         autocast=setup.precision.endswith("autocast"),
@@ -90,12 +103,12 @@ def section(setup: Setup, name: str) -> Section:
 def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
     inner = setup.setup
     its = section(inner, "block")
-    scope = _compiled(inner, mode, its) if inner.compiles_blocks else _scope(inner, mode)
+    scope = _compiled(inner, mode, its) if inner.compiles_layers else _scope(inner, mode)
     given: list[int] = []
     if mode.selective:
         scope.policy = selective_policy(inner.code.selective_every)
         if mode.grad:
-            first = block(inner, Mode(grad=False, pinned=True, selective=True))
+            first = block(inner, Mode(grad=False, pinned=True, selective=True, frozen=mode.frozen))
             given = [first.forward.sizes[each] for each in first.policy]
     if mode.early_stop:
         scope.stop = _last_save(inner, mode)
@@ -200,6 +213,7 @@ def key_of(setup: Setup) -> tuple[object, ...]:
         job.loss,
         job.compile,
         setup.precision,
+        setup.plain_layers,
         setup.torch,
         None if setup.gpu is None else setup.gpu.short_name,
     )

@@ -14,6 +14,18 @@ from oomph.predict.engine.play import Weight
 from oomph.predict.frameworks.code import Code
 from oomph.predict.programs.load import Program, ProgramFile, Variant, load
 
+#: What of a head turns with the position where the configuration does not say (their classes' configuration_*.py).
+_ROTARY = {
+    "phi": 0.5,
+    "gpt_neox": 0.25,
+    "stablelm": 0.25,
+    "persimmon": 0.5,
+    "nemotron": 0.5,
+    "glm": 0.5,
+    "glm4": 0.5,
+}
+#: Rates of dropout of heads for other tasks than the recorded ones.
+_ON_HEADS = ("summary_", "classifier_", "seq_classif", "qa_")
 #: Elements below which bitsandbytes and PEFT leave nothing: quantised are the weights of linear layers only.
 _HALF = ("bf16", "fp16")
 
@@ -49,6 +61,8 @@ class Setup:
     code: Code
     gpu: Gpu | None
     torch: tuple[int, int]
+    #: Layers are played as they are, although they are compiled: the upper bound where Inductor's order decides.
+    plain_layers: bool = False
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -76,12 +90,25 @@ class Setup:
         return dims
 
     def _rotary_share(self) -> float:
-        """The part of a head that is rotated (rotary_pct, partial_rotary_factor)."""
+        """The part of a head that is rotated (rotary_pct, partial_rotary_factor, or the class's own default)."""
         for key in ("rotary_pct", "partial_rotary_factor"):
             value = self.job.model.get(key)
             if isinstance(value, (int, float)):
                 return float(value)
-        return 1.0
+        return _ROTARY.get(self.job.model.family, 1.0)
+
+    @property
+    def drops(self) -> bool:
+        """Whether dropout is on: a rate of the configuration is above 0, or it names none, and the class's default
+        counts where a variant was recorded with it."""
+        rates = [
+            float(each.value)
+            for each in self.job.model.config
+            if "drop" in each.key
+            and not each.key.startswith(_ON_HEADS)
+            and isinstance(each.value, (int, float))
+        ]
+        return any(rate > 0 for rate in rates) if rates else True
 
     @cached_property
     def layers(self) -> int:
@@ -150,7 +177,7 @@ class Setup:
                 int(each.attention == self.attention),
                 int(not each.heads or each.heads == relation),
                 int(each.one == one),
-                int(not each.dropout),
+                int(each.dropout == self.drops),
             )
 
         best = max(found, key=score)
@@ -178,6 +205,19 @@ class Setup:
     def compiles_blocks(self) -> bool:
         """Whether torch.compile sees the layers. With PEFT's adapters they are played as they are (an assumption)."""
         return self.job.compile and not (self.job.method.lora is not None and self.code.lora == "peft")
+
+    @property
+    def compiles_layers(self) -> bool:
+        """Whether layers are played compiled."""
+        return self.compiles_blocks and not self.plain_layers
+
+    @property
+    def order_decides(self) -> bool:
+        """Whether what a layer holds at its peak depends on Inductor's order: where it is recomputed in backward, and
+        its tensors exist together. Under torchtitan the checkpoint is within the compiled block, and what it keeps is
+        known."""
+        outside = self.code.checkpoint_outside_compile
+        return self.compiles_blocks and outside and self.job.checkpointing.mode != "none"
 
     @property
     def compiles_loss(self) -> bool:
@@ -224,11 +264,33 @@ class Setup:
         return f"{module}.weight" in self._quantized
 
     def trains(self, name: str) -> bool:
-        """Whether a parameter of the model itself trains."""
+        """Whether a parameter of the model itself trains, by its name in a section (in layers: in some of them)."""
         method = self.job.method
         if method.lora is not None:
             return any(part in name for part in method.lora.modules_to_save) or ".lora_" in name
         return not any(name.startswith(prefix) for prefix in method.frozen)
+
+    def frozen_in(self, layer: int) -> frozenset[str]:
+        """Parameters of one layer that do not train although those of others may, by their names in the layer."""
+        prefixes = self.job.method.frozen
+        if not prefixes or self.job.method.lora is not None:
+            return frozenset()
+        return frozenset(
+            each.relative
+            for each in self.architecture.parameters
+            if each.layers is not None
+            and any(_begins(each.name.replace("{}", str(layer)), prefix) for prefix in prefixes)
+        )
+
+    def layer_trains(self, layer: int) -> bool:
+        """Whether a layer has a parameter that trains."""
+        if self.job.method.lora is not None or not self.job.method.frozen:
+            return True
+        frozen = self.frozen_in(layer)
+        return any(
+            each.layers is not None and each.relative not in frozen and self.trains(each.relative)
+            for each in self.architecture.parameters
+        )
 
     def weight(self, name: str) -> Weight:
         """What a parameter is, by its name in a section."""
@@ -279,6 +341,11 @@ class Setup:
         if quantization is not None and quantization.prepared and self.job.precision.weights in _HALF:
             item = 4.0
         return int(parameter.numel * item)
+
+
+def _begins(name: str, prefix: str) -> bool:
+    """Whether a name begins with a prefix; `layers.1` is not that of `layers.10`."""
+    return name.startswith(prefix) and not (prefix[-1:].isdigit() and name[len(prefix) :][:1].isdigit())
 
 
 def recorded_loss(variant: Variant) -> str:

@@ -60,7 +60,8 @@ class Step:
         self.sink.phase(Phase.LOAD, "the loaded model")
         for unit in self.units.units:
             for each in unit.parameters:
-                self._by_name[each.name] = each
+                if each.trainable or each.name not in self._by_name:
+                    self._by_name[each.name] = each
         for parameter in self.setup.architecture.parameters:
             if parameter.tied:
                 self._ties[parameter.name] = parameter.tied
@@ -225,6 +226,8 @@ class Forward:
     def checkpointed(self, number: int) -> bool:
         """Whether a layer's activations are recomputed."""
         checkpointing = self.setup.job.checkpointing
+        if not self.requires(number) and not self.setup.layer_trains(number):
+            return False
         if checkpointing.mode in ("full", "selective_op"):
             return True
         return checkpointing.mode == "every_n" and number % max(1, checkpointing.every) == 0
@@ -232,7 +235,9 @@ class Forward:
     def requires(self, number: int) -> bool:
         """Whether the hidden state into a layer wants a gradient: the embedding trains, or PEFT made its output want
         one (enable_input_require_grads, under checkpointing), or an earlier layer has something that trains."""
-        if number > 0 or self.front.piece.backward is not None:
+        if self.front.piece.backward is not None:
+            return True
+        if any(self.setup.layer_trains(earlier) for earlier in range(number)):
             return True
         return self.setup.job.checkpointing.mode != "none" and self.setup.job.method.lora is not None
 
@@ -253,6 +258,7 @@ class Forward:
             hold_grad=later,
             early_stop=checkpointed and not self.reentrant(number),
             selective=self.selective,
+            frozen=self.setup.frozen_in(number),
         )
 
     @property
@@ -271,7 +277,9 @@ class Forward:
         sink.phase(Phase.FORWARD, f"block {number}")
         step.sharding.forward_before(unit)
         if self.checkpointed(number):
-            piece = pieces.block(self.setup, Mode(grad=False, pinned=True, selective=self.selective))
+            frozen = self.setup.frozen_in(number)
+            mode = Mode(grad=False, pinned=True, selective=self.selective, frozen=frozen)
+            piece = pieces.block(self.setup, mode)
             handles = sink.play(piece.forward, [hidden])
             self._casts(piece, handles)
             kept = [handles[each] for each in piece.policy]
@@ -289,7 +297,7 @@ class Forward:
         sink.phase(Phase.FORWARD, "output layer and loss")
         if step.units.head:
             step.sharding.forward_before(step.units.head)
-        self.head = pieces.head(self.setup, Mode(accumulates=accumulates))
+        self.head = pieces.head(self.setup, Mode(accumulates=accumulates, requires=self.requires(self.setup.layers)))
         handed: Sequence[int] = [hidden]
         if self.head.model is not None:
             handed = sink.play(self.head.model, handed)

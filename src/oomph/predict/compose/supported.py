@@ -71,6 +71,10 @@ def assumptions(job: Job) -> tuple[str, ...]:
         found.append(
             "Context parallelism divides the sequence; buffers of keys and values in flight are left out."
         )
+    if job.compile and job.checkpointing.mode != "none":
+        found.append(
+            "Compiled layers that are recomputed: between what a compiled layer and a plain one hold."
+        )
     if job.compile and job.method.lora is not None:
         found.append("torch.compile is left out for layers with PEFT's adapters.")
     return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES
@@ -43,7 +43,7 @@ def units_of(setup: Setup) -> Units:
     ]
     root = [each for each in outside if each not in front and each not in head]
     blocks = [
-        Unit(f"block {layer}", _with_adapters(setup, architecture.layer(layer)))
+        Unit(f"block {layer}", _with_adapters(setup, architecture.layer(layer), setup.frozen_in(layer)))
         for layer in range(setup.layers)
     ]
     if code == "root":
@@ -66,13 +66,16 @@ def units_of(setup: Setup) -> Units:
 
 
 def _with_adapters(
-    setup: Setup, parameters: list[Parameter] | tuple[Parameter, ...]
+    setup: Setup,
+    parameters: list[Parameter] | tuple[Parameter, ...],
+    frozen: frozenset[str] = frozenset(),
 ) -> tuple[UnitParameter, ...]:
     found: list[UnitParameter] = []
     for each in parameters:
         if each.tied:
             continue
-        found.append(unit_parameter(setup, each))
+        made = unit_parameter(setup, each)
+        found.append(replace(made, trainable=False) if each.relative in frozen else made)
         if setup.adapts(each):
             found += adapters_of(setup, each)
     return tuple(found)

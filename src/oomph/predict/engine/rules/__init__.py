@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oomph.predict.engine.rules import (
     attention,
+    collectives,
     convolution,
     fused,
     indexing,
@@ -18,6 +19,7 @@ from oomph.predict.engine.rules.base import RULES
 __all__ = [
     "RULES",
     "attention",
+    "collectives",
     "convolution",
     "fused",
     "indexing",

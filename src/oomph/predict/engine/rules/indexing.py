@@ -14,15 +14,18 @@ from oomph.predict.engine.rules.base import Call, first, rule
 _AT_ONCE = ("unique", "scan")
 
 
-@rule("aten.embedding")
+@rule("aten.embedding", "oomph.vocab_embedding")
 def embedding(call: Call) -> None:
-    """The indices are saved; they are sorted, and rows are summed in float32."""
+    """The indices are saved; they are sorted, and rows are summed in float32. Where tensor parallelism divides the
+    weight, the gradient is made whole (torch/distributed/tensor/_ops/_embedding_ops.py), and cut afterwards."""
     weight, indices = call.tensors[0], call.tensors[1]
     assert weight is not None
     assert indices is not None
     node = call.node(edges=[weight])
     call.graph.save(node, indices)
     rows, columns = weight.shape
+    if call.name == "oomph.vocab_embedding":
+        rows *= int(call.number(2, 1))
     count, width = numel(indices.shape), ITEM[indices.dtype]
     multiprocessors = call.gpu.multiprocessors if call.gpu is not None else 108
     torch = call.torch
