@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from oomph.memory.recipe.grammar import parse
 from oomph.predict.programs import Program
+from oomph.tracing.programs.forward import Subject
 
 _NOT_OURS = ("parameter", "buffer", "input", "host")
 
@@ -14,20 +14,22 @@ _NOT_OURS = ("parameter", "buffer", "input", "host")
 class Played:
     """Bytes that are alive: at most, and at the end, over what is there before (parameters and the batch)."""
 
-    def __init__(self, program: Program, dimensions: Mapping[str, int]) -> None:
+    def __init__(self, program: Program, dimensions: Mapping[str, int], kinds: Sequence[str] = ()) -> None:
         self.program = program
+        self.kinds = kinds or ("block",) * dimensions["layers"]
         self.sizes = [parse(row[1]).evaluate(dimensions, {}) for row in program.storages]
         self.alive: dict[tuple[int, int], int] = {}
         self.peak = 0
         self.out: tuple[int, int] | None = None
         self.late = self._dropped_later()
-        for layer, name in self._order(dimensions["layers"]):
+        for layer, name in self._order():
             self._section(layer, name)
         self.end = sum(self.alive.values())
 
-    def _order(self, layers: int) -> list[tuple[int, str]]:
-        first = "first" if "first" in self.program.sections else "block"
-        blocks = [(0, first), *((layer, "block") for layer in range(1, layers))]
+    def _order(self) -> list[tuple[int, str]]:
+        blocks = list(enumerate(self.kinds))
+        if "first" in self.program.sections:
+            blocks[0] = (0, "first")
         return [(-1, "before"), *blocks, (-1, "after"), (-1, "loss")]
 
     def _dropped_later(self) -> set[int]:
@@ -48,7 +50,7 @@ class Played:
                 if layer > 0:
                     del self.alive[item[0], layer - 1]
             elif item[0] == inlet:
-                if came is not None and not (came[1] == -1 and name == "block" and came[0] in self.late):
+                if came is not None and not (came[1] == -1 and layer == 0 and came[0] in self.late):
                     del self.alive[came]
             elif item[0] in own:
                 del self.alive[item[0], scope]
@@ -81,13 +83,12 @@ class Played:
             self.alive.setdefault((storage, scope), self.sizes[storage])
 
 
-def measured(build: Any, run: Any, dimensions: Mapping[str, int], precision: str) -> tuple[int, int]:
+def measured(subject: Subject, dimensions: Mapping[str, int]) -> tuple[int, int]:
     """Most bytes that tensors hold during a forward pass, and at its end, over what is there before."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     from oomph.hardware.names import gpu
-    from oomph.tracing.programs.forward import text_batch
     from oomph.tracing.session import Session
     from oomph.tracing.settings import TraceSettings
 
@@ -105,13 +106,15 @@ def measured(build: Any, run: Any, dimensions: Mapping[str, int], precision: str
                 Look.most = max(Look.most, bytes_now())
                 return out
 
-        net = build(dimensions)
-        net = (net.to(torch.bfloat16) if precision.startswith("bf16") else net).to("cuda").train()
-        batch = {name: tensor.to("cuda") for name, tensor in text_batch(dimensions).items()}
+        net = subject.build(dimensions)
+        bf16 = subject.precision.startswith("bf16")
+        net = (net.to(torch.bfloat16) if bf16 else net).to("cuda").train()
+        batch = {name: tensor.to("cuda") for name, tensor in subject.batch(dimensions).items()}
         before = bytes_now()
         with torch.no_grad(), Look():
-            with torch.autocast("cuda", dtype=torch.bfloat16, enabled=precision.endswith("autocast")):
-                kept = run(net, batch, dimensions)
+            autocast = subject.precision.endswith("autocast")
+            with torch.autocast("cuda", dtype=torch.bfloat16, enabled=autocast):
+                kept = subject.run(net, batch, dimensions)
             end = bytes_now() - before
         del kept
     return Look.most - before, end

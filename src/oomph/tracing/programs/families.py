@@ -213,9 +213,10 @@ def model(
     more: Mapping[str, Any] | None = None,
     task: str = "causal_lm",
 ) -> Any:
-    """A model of the family on the CPU, untrained, with an output layer of its own. `more`: further fields of the
-    config."""
+    """A model of the family on the CPU, with an output layer of its own and whatever is in its memory as weights.
+    `more`: further fields of the config."""
     import transformers
+    from transformers.initialization import no_init_weights
 
     fields = {**family.config(dimensions), **({} if dropout else family.dropout), **(more or {})}
     if task.endswith("classification"):
@@ -223,7 +224,8 @@ def model(
     config = transformers.AutoConfig.for_model(family.name, **fields)
     config.tie_word_embeddings = False
     auto = getattr(transformers, TASKS[task].auto)
-    net = auto.from_config(config, attn_implementation=attention)
+    with no_init_weights():
+        net = auto.from_config(config, attn_implementation=attention)
     if attention == "flash_attention_2":
         _as_with_flash_attn(sys.modules[type(net).__module__])
     return net

@@ -51,7 +51,7 @@ def ways(family: Family) -> Iterator[Way]:
 
 def made(family: Family, way: Way, studio: Studio | None = None) -> Made:
     """Records one way, in a studio that is there or one of its own."""
-    subject = _subject(family, way)
+    subject = subject_of(family, way)
     return record(
         subject.build,
         subject.run,
@@ -94,7 +94,7 @@ class _Alone:
         way = replace(way, one=True)
         dimensions = _sets(self.family, way)[_RUNS]
         kinds = self.family.kinds if way.window else ()
-        subject = _subject(self.family, way)
+        subject = subject_of(self.family, way)
         cut, links = sections(self.studio.forward(subject, dimensions), subject.layers, kinds)
         runs = {name: Numbers().section([section]) for name, section in cut.items()}
         if list(runs) != list(any_batch.sections):
@@ -113,7 +113,8 @@ class _Alone:
         return Made({**general, **{name: self.known[key] for name, key in other.items()}}, kept_of(links))
 
 
-def _subject(family: Family, way: Way) -> Subject:
+def subject_of(family: Family, way: Way) -> Subject:
+    """The model of a way and how it is run."""
     task, more = TASKS[way.task], family.window if way.window else {}
     return Subject(
         lambda dimensions: model(family, dimensions, way.attention, way.dropout, more, way.task),
