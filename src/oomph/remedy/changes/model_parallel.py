@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from oomph.job.model import Job
 from oomph.phases import Phase
-from oomph.remedy.changes.base import EVERYWHERE, Change, Effort
+from oomph.remedy.changes.base import EVERYWHERE, Change
 from oomph.remedy.changes.cards import per_node
 from oomph.remedy.changes.written import dialect, written
 
@@ -17,20 +17,16 @@ _TENSOR = {
     "axolotl": "tensor_parallel_size: {size}\ngradient_accumulation_steps: {steps}",
     "torchtune": "tensor_parallel_dim: {size}\ngradient_accumulation_steps: {steps}",
     "megatron": "--tensor-model-parallel-size {size} --sequence-parallel --global-batch-size {all}",
-    "transformers": "parallelism_config=ParallelismConfig(tp_size={size}),   # accelerate.parallelism_config\n"
-    "gradient_accumulation_steps={steps},",
     "": "torch.distributed.tensor.parallel.parallelize_module(block, mesh, {...})   # over {size} ranks",
 }
 _CONTEXT = {
     "torchtitan": "[parallelism]\ncontext_parallel_degree = {size}\n[training]\nglobal_batch_size = {all}",
     "axolotl": "context_parallel_size: {size}\ngradient_accumulation_steps: {steps}",
     "megatron": "--context-parallel-size {size} --global-batch-size {all}",
-    "transformers": "parallelism_config=ParallelismConfig(cp_size={size}),   # accelerate.parallelism_config\n"
-    "gradient_accumulation_steps={steps},",
     "": "from torch.distributed.tensor.experimental import context_parallel\n\n"
     "with context_parallel(mesh, buffers=[ids, labels], buffer_seq_dims=[1, 1]):   # over {size} ranks",
 }
-#: Whose flag is enough; elsewhere the model and the data have to be prepared.
+#: Whose flag is enough; elsewhere model and data have to be prepared, which no line does.
 _FLAGS = ("torchtitan", "axolotl", "megatron", "torchtune")
 #: With a full shard over the data ranks (FSDP), or none.
 _WITH = ("none", "ddp", "fsdp2_full", "fsdp2_no_reshard", "fsdp2_hybrid_shard")
@@ -66,7 +62,6 @@ class TensorParallel(Change):
     """Each layer over `size` ranks of a node, with sequence parallel norms."""
 
     size: int
-    flag: bool = True
 
     code = "tensor-parallel"
     axis = "model-parallel"
@@ -77,11 +72,6 @@ class TensorParallel(Change):
     def title(self) -> str:
         """With its value."""
         return f"tensor parallelism over {self.size} ranks, and fewer data ranks"
-
-    @property
-    def effort(self) -> Effort:
-        """A flag, or code."""
-        return "flag" if self.flag else "code"
 
     def applies(self, job: Job) -> str | None:
         """Where heads divide."""
@@ -122,7 +112,6 @@ class ContextParallel(Change):
     """Each sequence over `size` ranks."""
 
     size: int
-    flag: bool = True
 
     code = "context-parallel"
     axis = "model-parallel"
@@ -133,11 +122,6 @@ class ContextParallel(Change):
     def title(self) -> str:
         """With its value."""
         return f"context parallelism over {self.size} ranks, and fewer data ranks"
-
-    @property
-    def effort(self) -> Effort:
-        """A flag, or code."""
-        return "flag" if self.flag else "code"
 
     def applies(self, job: Job) -> str | None:
         """Where the sequence divides."""
@@ -165,12 +149,12 @@ class ContextParallel(Change):
 
 
 def options(job: Job) -> tuple[Change, ...]:
-    """Sizes of 2 to 8, where the framework has them."""
-    if dialect(job) not in ("torchtitan", "axolotl", "megatron", "torchtune", "transformers", "trl"):
+    """Sizes of 2 to 8, where a flag of the framework is enough."""
+    name = dialect(job)
+    if name not in _FLAGS:
         return ()
     sizes = [size for size in (2, 4, 8) if job.parallel.data % size == 0]
-    flag = dialect(job) in _FLAGS
-    made: list[Change] = [TensorParallel(size, flag) for size in sizes]
-    if dialect(job) != "torchtune":
-        made += [ContextParallel(size, flag) for size in sizes]
+    made: list[Change] = [TensorParallel(size) for size in sizes]
+    if name != "torchtune":
+        made += [ContextParallel(size) for size in sizes]
     return tuple(made)
