@@ -14,7 +14,7 @@ from oomph.predict.sink import Sink
 from tests.tracing.ranks.running import Rank, traced
 
 #: The program and the played stack: a first and a last layer in the root, and blocks of two layers between.
-WIDTH, HIDDEN, BLOCKS, WORLD = 1024, 1536, 8, 4
+WIDTH, HIDDEN, BLOCKS, WORLD = 1024, 1536, 5, 4
 PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
 

@@ -90,9 +90,9 @@ def test_peaks_are_those_of_pytorch(compute, reduce, stack, reduce_bytes, reshar
     assert_close(sink, peaks)
 
 
-@pytest.mark.parametrize("compute", [4.0, 2.0])
-@pytest.mark.parametrize("accumulation", [2, 3])
-@pytest.mark.parametrize("no_sync", [True, False])
+@pytest.mark.parametrize(
+    ("compute", "accumulation", "no_sync"), [(4.0, 2, True), (2.0, 3, True), (4.0, 3, False), (2.0, 2, False)]
+)
 def test_accumulation(compute, accumulation, no_sync):
     types = ("None", "None", None) if compute == 4 else (BF16, FP32, 4.0)
     sink, peaks = _compared(
@@ -234,9 +234,10 @@ train(wrap(stack()))
 OUTSIDE, INSIDE = "Checkpointed(wrap(Block()))", "wrap(Checkpointed(Block()))"
 
 
-@pytest.mark.parametrize("block", [OUTSIDE, INSIDE])
-@pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize(
+    ("reentrant", "frozen", "block"),
+    [(False, False, OUTSIDE), (True, False, OUTSIDE), (True, True, OUTSIDE), (False, True, INSIDE)],
+)
 def test_recomputing_finds_parameters_gathered(reentrant, frozen, block):
     stack = Stack(frozen=frozen)
     peaks = traced_peaks(CHECKPOINTED.format(reentrant=reentrant, block=block), stack)
