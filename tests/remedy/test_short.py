@@ -11,6 +11,7 @@ from oomph.job.model import Batch, Checkpointing, Framework, Hardware, Job, Opti
 from oomph.job.names import model
 from oomph.job.resolve import resolve
 from oomph.predict.plan import peak_bytes
+from oomph.remedy.floor import floor_bytes
 from oomph.remedy.short import short_peak_bytes
 
 BF16 = Precision(weights="bf16", compute="bf16")
@@ -63,3 +64,18 @@ def test_what_is_not_regular_is_left_to_the_whole_model():
         replace(base, model=model("google/gemma-2-9b")),
     ):
         assert short_peak_bytes(other) is None
+
+
+def test_the_floor_is_below_the_prediction():
+    """Weights and states are there whatever else is."""
+    for case in CASES:
+        each = job(*case)
+        if case[2] == "in_backward" and case[3] > 1:
+            continue
+        assert 0 < floor_bytes(each) <= peak_bytes(each), case
+
+
+def test_the_floor_by_hand():
+    """Llama 3.1 8B in bf16 on one GPU: 2 bytes of weights and 4 of moments; over 8 ranks an eighth of them."""
+    assert floor_bytes(job("none", "none", "fused", 1, BF16)) == 6 * 8_030_261_248
+    assert floor_bytes(job("fsdp2_full", "none", "fused", 1, BF16)) == 6 * 8_030_261_248 // 8

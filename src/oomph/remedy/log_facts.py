@@ -83,9 +83,7 @@ def gpu_of(case: Case) -> tuple[str, Quote | None]:
     lines name several, or what they name is no GPU of the table."""
     named = [(fact.value, fact.quote) for fact in _before(case, "gpu_name")]
     device = case.failure.device
-    named += [
-        (each.name, each.quote) for each in case.evidence.gpus if device is None or each.gpu == device
-    ]
+    named += [(each.name, each.quote) for each in case.evidence.gpus if device is None or each.gpu == device]
     found: dict[str, Quote] = {}
     for name, line in named:
         short = _short_name(name, case)
@@ -103,7 +101,9 @@ def _short_name(name: str, case: Case) -> str | None:
         capacity = case.failure.numbers.get("capacity_bytes")
         if capacity is None:
             return None
-    words = [word for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in ("nvidia", "gpu", "tesla")]
+    words = [
+        word for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in ("nvidia", "gpu", "tesla")
+    ]
     fitting = [
         each
         for each in all_gpus()
@@ -117,14 +117,10 @@ def _short_name(name: str, case: Case) -> str | None:
 
 
 def _before(case: Case, name: str) -> Iterator[Fact]:
-    """The facts of a name before the failure, of this rank or of none, in the failure's file or, where that has none,
-    in others."""
+    """The facts of a name before the failure in the failure's file or, where that has none, in others. What one rank
+    prints of the job is true of all."""
     start = case.group.start
-    named = [
-        fact
-        for fact in case.evidence.facts_named(name)
-        if fact.rank is None or case.rank is None or fact.rank == case.rank
-    ]
+    named = case.evidence.facts_named(name)
     own = [fact for fact in named if fact.position.document == start.document and fact.position <= start]
     yield from own or [fact for fact in named if fact.position.document != start.document]
 
@@ -202,7 +198,9 @@ def _framework(case: Case, found: Facts) -> None:
     facts = {fact.value: fact for fact in _before(case, "framework")}
     for name in _OTHERS:
         if name in facts:
-            found.problems.append(f"{name} trains with code of its own, which the log alone does not describe")
+            found.problems.append(
+                f"{name} trains with code of its own, which the log alone does not describe"
+            )
     for name, called in _FRAMEWORKS:
         if name in facts:
             found.put("framework.name", called, facts[name])

@@ -20,6 +20,7 @@ from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES, Change, axes
 from oomph.remedy.changes.sharding import Shard
 from oomph.remedy.costs import Cost, cost
+from oomph.remedy.floor import floor_bytes
 from oomph.remedy.pareto import pareto
 from oomph.remedy.room import Planner, Predictor, planned, predicted, quickly, room_of, upper
 
@@ -256,9 +257,14 @@ class _Search:
         if milder is not None:
             done[combination] = milder
             return False
-        choice = self._choice(combination)
+        job = self._changed(combination)
+        if job is None:
+            return False
+        self.tried += 1
+        if self._is_hopeless(job):
+            return True
+        choice = self._choice(combination, job)
         if choice is None:
-            # A change may apply only after one that comes later in the list: larger combinations may be good.
             return False
         smaller = [
             done[part]
@@ -289,16 +295,29 @@ class _Search:
                 other -= 1
         return None
 
-    def _choice(self, combination: tuple[int, ...]) -> Choice | None:
-        """The combination as a job; None where a change does not apply after those before it, or is not modelled."""
+    def _changed(self, combination: tuple[int, ...]) -> Job | None:
+        """The combination as a job; None where a change does not apply after those before it."""
         job = self._job
-        changes = [self._items[place][1] for place in combination]
-        for change in changes:
+        for place in combination:
+            change = self._items[place][1]
             if change.applies(job) is not None:
                 return None
             job = change.apply(job)
+        return job
+
+    def _is_hopeless(self, job: Job) -> bool:
+        """Whether weights and states alone are too much: then only further changes can help."""
+        if self._predict is not quickly:
+            return False
         try:
-            self.tried += 1
+            return floor_bytes(job) > self._room
+        except UsageError:
+            return False
+
+    def _choice(self, combination: tuple[int, ...], job: Job) -> Choice | None:
+        """The combination with its prediction; None where it is not modelled."""
+        changes = [self._items[place][1] for place in combination]
+        try:
             peak = self._predict(job)
             its = cost(job)
         except UsageError:
