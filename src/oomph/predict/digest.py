@@ -19,9 +19,9 @@ _KNOWN: WeakKeyDictionary[Template, Digest] = WeakKeyDictionary()
 @dataclass(frozen=True, eq=False)
 class Digest:
     """`survivors`: the template's own blocks that it leaves. `gone`: handed blocks that it frees. `peak_parts`: bytes
-    of its own blocks that are alive at its peak, by label; `peak_gone`: handed blocks that are freed by then. `numbers`,
-    `frees`, `sizes`, `categories`: its events as columns (block, whether it is a free, bytes, number of the category),
-    without blocks of 0 bytes."""
+    of its own blocks that are alive at its peak, by label; `peak_gone`: handed blocks that are freed by then;
+    `net_parts`: bytes of what it leaves, by label. `numbers`, `frees`, `sizes`, `categories`: its events as columns
+    (block, whether it is a free, bytes, number of the category), without blocks of 0 bytes."""
 
     survivors: tuple[int, ...]
     gone: tuple[int, ...]
@@ -35,8 +35,8 @@ class Digest:
 
 
 def digest(template: Template) -> Digest:
-    """The template's digest, kept as long as the template. Raises ValueError for a template that contradicts itself: a
-    block freed twice, or a `peak` or `net` that its events do not give."""
+    """The template's digest, kept as long as the template. Raises ValueError for a template that contradicts
+    itself: a block freed twice, or a `peak` or `net` that its events do not give."""
     known = _KNOWN.get(template)
     if known is None:
         known = _KNOWN[template] = _worked_out(template)
