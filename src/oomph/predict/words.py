@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oomph.memory.categories import Category
+from oomph.predict.sharding.terms import PAGES
 
 _WORDS = {
     "mm": "results of matrix products",
@@ -80,4 +81,7 @@ _BY_CATEGORY = {
 
 def page_of(category: Category, name: str) -> str:
     """The page of docs/terms that explains a term; "" where there is none."""
+    known = PAGES.get(name)
+    if known is not None:
+        return known
     return next((page for word, page in _PAGES if word in name), _BY_CATEGORY.get(category, ""))
