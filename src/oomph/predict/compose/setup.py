@@ -11,6 +11,8 @@ from oomph.job.families import Architecture, architecture, dimensions, major_of
 from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.engine.play import Weight
+from oomph.predict.engine.program import with_views
+from oomph.predict.engine.sequence_parallel import Split, divide
 from oomph.predict.frameworks.code import Code
 from oomph.predict.programs.load import Program, ProgramFile, Variant, load
 
@@ -32,7 +34,12 @@ _HALF = ("bf16", "fp16")
 
 @cache
 def _joined(variant: _ById) -> Program:
-    return variant.variant.program()
+    return with_views(variant.variant.program())
+
+
+@cache
+def _divided(variant: _ById, split: Split) -> Program:
+    return divide(variant.variant.program(), split)
 
 
 @dataclass(frozen=True)
@@ -71,16 +78,15 @@ class Setup:
 
     @cached_property
     def dims(self) -> dict[str, int]:
-        """Dimensions of the model and the batch on this rank. Tensor parallelism divides heads and the feed-forward
-        network, context parallelism the sequence."""
+        """Dimensions of the model and the batch on this rank. Context parallelism divides the sequence; tensor parallelism
+        divides tensors (`program`). Where it has more ranks than there are key-value heads, each has a whole one."""
         job = self.job
         dims = dict(dimensions(job.model))
         dims["b"] = job.batch.micro
         dims["s"] = (job.batch.sequence or 1) // job.parallel.context
         tensor = job.parallel.tensor
-        for name in ("heads", "kv_heads", "intermediate"):
-            if name in dims and tensor > 1:
-                dims[name] = max(1, dims[name] // tensor)
+        if "kv_heads" in dims:
+            dims["kv_heads"] = max(dims["kv_heads"], tensor)
         if "head_dim" in dims:
             dims["rotary"] = int(dims["head_dim"] * self._rotary_share())
         if dims.get("kv_heads"):
@@ -190,8 +196,29 @@ class Setup:
 
     @cached_property
     def program(self) -> Program:
-        """The variant's program."""
-        return joined(self.variant)
+        """The variant's program, as one tensor-parallel rank runs it."""
+        if self.split is None:
+            return joined(self.variant)
+        return _divided(_ById(self.variant), self.split)
+
+    @cached_property
+    def split(self) -> Split | None:
+        """How tensor parallelism divides the model; None without it."""
+        parallel = self.job.parallel
+        if parallel.tensor == 1:
+            return None
+        titan = parallel.sequence_parallel or self.code.framework in ("torchtitan", "torchtune")
+        tied = any(each.tied for each in self.architecture.outside)
+        return Split(
+            parallel.tensor,
+            sequence=parallel.sequence_parallel,
+            embedding=titan,
+            # transformers' plans divide the output layer and gather the logits; MiniMind's script leaves it whole.
+            head=titan or (self.code.framework != "minimind" and not tied),
+            parallel_loss=self.job.loss == "loss_parallel",
+            sums=self.code.framework != "minimind",
+            cuts_gradient=parallel.strategy.startswith("fsdp2"),
+        )
 
     def _lora_fits(self, variant: Variant) -> bool:
         """Whether a variant's adapters are the job's: none where the engine adds them."""
