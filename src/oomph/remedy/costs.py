@@ -76,8 +76,7 @@ def cost(job: Job) -> Cost:
     _communication(job, work, rates, parts, hidden)
     _host_link(job, work, rates, parts, hidden)
     _optimizer(job, work, rates, parts)
-    length = job.batch.sequence or 1
-    tokens = job.batch.micro * length * job.batch.accumulation * job.parallel.data
+    tokens = work.tokens * job.parallel.context * job.batch.accumulation * job.parallel.data
     kept = tuple((name, value) for name, value in parts.items() if value > 0)
     return Cost(sum(parts.values()), tokens, kept, rates.assumptions)
 

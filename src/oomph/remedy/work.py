@@ -18,13 +18,15 @@ _WHOLE = ("eager", "sdpa_math")
 @dataclass(frozen=True)
 class Shape:
     """The numbers of a model that work is counted from. `products`: weights that every token is multiplied with (of
-    experts, those that a token sees); `total`: all weights; `layer`: those of one layer."""
+    experts, those that a token sees); `total`: all weights; `attention`: heads x head size; `patches`: of an image,
+    where the model takes images."""
 
     products: int
     total: int
     layers: int
     hidden: int
     attention: int
+    patches: int = 0
 
 
 @lru_cache(maxsize=64)
@@ -44,7 +46,8 @@ def shape_of(model: Model) -> Shape:
         products += int(one.total * share)
     heads = dims.get("heads", 1)
     attention = heads * dims.get("head_dim", dims["hidden"] // heads)
-    return Shape(products, parts.total, dims["layers"], dims["hidden"], attention)
+    patches = dims.get("patches", dims.get("vision_patches", 0))
+    return Shape(products, parts.total, dims["layers"], dims["hidden"], attention, patches)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def work_of(job: Job) -> Work:
     shape = shape_of(job.model)
     parallel, batch = job.parallel, job.batch
     split = parallel.tensor * parallel.pipeline
-    length = batch.sequence or 1
+    length = batch.sequence or shape.patches or 1
     tokens = max(1, batch.micro * length // parallel.context)
     products = shape.products / split
     whole = job.attention in _WHOLE
