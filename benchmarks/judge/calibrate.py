@@ -5,11 +5,13 @@ there is one variant). Nearly all published rows say whose code ran: for code th
 once more with their framework and source taken away.
 
 Rows of one source (a publication, with all its tables) repeat one set-up with small changes, so every source weighs the
-same, however many rows it has. A cell is a counter in a situation; a cell with fewer than `FEWEST` sources takes the
-residuals of its counter in all situations in which the code is as well known. The band's ends are the quantiles that
-leave half of 1 - `LEVEL` on either side; each end is at least `LEAST`, and rounded up to half a percent. (With fewer
-than ten sources the correction of split conformal prediction would make every band the largest residual ever seen.)
-Judged is what would have been printed for sources that were left out.
+same, however many rows it has. The ends of a band are the quantiles that leave half of 1 - `LEVEL` on either side; each
+end is at least `LEAST`, and rounded up to half a percent. (With fewer than ten sources the correction of split
+conformal prediction would make every band the largest residual ever seen.) A cell is a counter in a situation; its band
+is that of the counter in all situations in which the code is as well known, or wider where `FEWEST` sources of its own
+say so: no situation is surer than the counter. Where a counter has fewer sources than that, too little is known to tell
+above from below, and both ends are the larger one, and at least `LEAST_ALONE` where one source is all. Judged is what would have been printed for sources that were left
+out.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ from benchmarks.judge.rows import Row
 
 #: The share of measured sizes that intervals shall hold.
 LEVEL = 0.9
-#: Sources that a cell needs to speak for itself.
+#: Sources that a cell needs to speak for itself, and a counter to have two different ends.
 FEWEST = 4
 #: No band is narrower on a side: measured sizes are printed with two or three digits.
 LEAST = 0.01
+#: Nor narrower than this where one source alone has measured a counter.
+LEAST_ALONE = 0.02
 _STEP = 0.005
 _COUNTERS = {"max_allocated": "allocated", "end_allocated": "end_allocated", "max_active": "allocated"}
 
@@ -68,14 +72,24 @@ def band(known: Sequence[Residual], counter: str, situation: str) -> tuple[float
     of_counter = [
         each for each in known if each.counter == counter and (each.situation != "unknown") is named
     ]
-    cell = [each for each in of_counter if each.situation == situation]
-    chosen = cell if len({each.source for each in cell}) >= FEWEST else of_counter
-    if not chosen:
+    if not of_counter:
         return None
-    tail = (1 - LEVEL) / 2
-    low = -_quantile([(-each.value, each.source) for each in chosen], 1 - tail)
-    high = _quantile([(each.value, each.source) for each in chosen], 1 - tail)
-    return _rounded(-low), _rounded(high)
+    cell = [each for each in of_counter if each.situation == situation]
+    below, above = _ends(of_counter)
+    if len({each.source for each in cell}) >= FEWEST:
+        own = _ends(cell)
+        below, above = max(below, own[0]), max(above, own[1])
+    sources = len({each.source for each in of_counter})
+    if sources < FEWEST:
+        below = above = max(below, above, LEAST_ALONE if sources == 1 else LEAST)
+    return below, above
+
+
+def _ends(chosen: Sequence[Residual]) -> tuple[float, float]:
+    """Below and above, of the residuals themselves."""
+    share = (1 + LEVEL) / 2
+    below = _quantile([(-each.value, each.source) for each in chosen], share)
+    return _rounded(below), _rounded(_quantile([(each.value, each.source) for each in chosen], share))
 
 
 def _quantile(values: Sequence[tuple[float, str]], share: float) -> float:
