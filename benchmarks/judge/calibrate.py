@@ -10,8 +10,8 @@ end is at least `LEAST`, and rounded up to half a percent. (With fewer than ten 
 conformal prediction would make every band the largest residual ever seen.) A cell is a counter in a situation; its band
 is that of the counter in all situations in which the code is as well known, or wider where `FEWEST` sources of its own
 say so: no situation is surer than the counter. Where a counter has fewer sources than that, too little is known to tell
-above from below, and both ends are the larger one, and at least `LEAST_ALONE` where one source is all. Judged is what would have been printed for sources that were left
-out.
+above from below, and both ends are the larger one, and at least `LEAST_ALONE` where one source is all. Judged is what
+would have been printed for sources that were left out.
 """
 
 from __future__ import annotations

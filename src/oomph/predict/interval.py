@@ -42,9 +42,9 @@ class Band:
             raise ValueError("A band's shares are not below 0, and what lies below is less than the whole.")
 
 
-#: Printed by `benchmarks/accuracy.py --calibrate` on 67 published points of 12 sources; code that nobody named: the same
-#: points without their framework, and no surer than code that is known (reserved: both bands together, for lack of
-#: such points).
+#: Printed by `benchmarks/accuracy.py --calibrate` on 67 published points of 12 sources. Code that nobody named: on the
+#: same points without their framework, and no surer than code that is known (reserved: both bands together, for lack
+#: of such points).
 BANDS: Mapping[tuple[Counter, Situation], Band] = {
     ("allocated", "known"): Band(0.015, 0.025),
     ("allocated", "sharded"): Band(0.015, 0.02),
