@@ -159,7 +159,9 @@ class Parallel(_Part, frozen=True):
     """Ranks: data * tensor * context * pipeline of them; `expert` divides data ranks. `shard_size`: ranks of one shard
     group in the hybrid strategies (None: those of a node). `units`: what FSDP wraps beside the root: the blocks, or the
     blocks and embedding and head apart, or nothing. `offload_parameters`: parameters (and gradients, and the optimizer
-    step) live on the host. Sizes of buckets are bytes for DDP, elements for ZeRO (as DeepSpeed's)."""
+    step) live on the host. `sync_each_batch`: gradients are reduced after every micro-batch of a step (None: as the
+    framework does; transformers' loop leaves all but the last unreduced). Sizes of buckets are bytes for DDP, elements
+    for ZeRO (as DeepSpeed's)."""
 
     strategy: Strategy = "none"
     data: int = 1
@@ -173,6 +175,7 @@ class Parallel(_Part, frozen=True):
     offload_parameters: bool = False
     ddp_bucket_bytes: int = 25 * 1024 * 1024
     gradient_as_bucket_view: bool = False
+    sync_each_batch: bool | None = None
     limit_all_gathers: bool = True
     forward_prefetch: bool = False
     backward_prefetch: Literal["pre", "post", "none"] = "pre"

@@ -23,6 +23,7 @@ from oomph.hardware.names import gpu as gpu_named
 from oomph.hardware.names import machine_type
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.remedy.changes.cards import card, per_node
+from oomph.remedy.changes.written import ON_TRAINER, dialect
 from oomph.remedy.work import Work, work_of
 
 #: Share of the peak that training of dense transformers reaches: 40 to 60 % in published runs.
@@ -172,20 +173,28 @@ def _communication(job: Job, work: Work, rates: _Rates, parts: dict[str, float],
     strategy = job.parallel.strategy
     share = (ranks - 1) / ranks
     reduced = work.gradients * share
+    reductions = steps if _reduces_each(job) else 1
     link = rates.link(ranks * job.parallel.tensor)
     if strategy in ("fsdp1_full_shard", "fsdp2_full", "zero3"):
-        seconds = (2 * work.weights * share + reduced) * steps / link
+        seconds = (2 * work.weights * share * steps + reduced * reductions) / link
     elif strategy in ("fsdp1_shard_grad_op", "fsdp2_no_reshard"):
-        seconds = (work.weights * share + reduced) * steps / link
+        seconds = (work.weights * share * steps + reduced * reductions) / link
     elif strategy in ("fsdp1_hybrid_shard", "fsdp2_hybrid_shard"):
         group = job.parallel.shard_size or rates.node
         across = 2 * work.gradients / max(1, group) / rates.link(ranks * job.parallel.tensor)
-        seconds = (2 * work.weights + work.gradients) * steps / rates.link(group) + across
+        inside = 2 * work.weights * steps + work.gradients * reductions
+        seconds = inside / rates.link(group) + across
     elif strategy == "zero2":
         seconds = (reduced * steps + work.trainable * ITEM_BYTES[job.precision.compute] * share) / link
     else:  # DDP, NO_SHARD and ZeRO-1: gradients are reduced once and, for ZeRO-1, parameters gathered
         seconds = 2 * reduced / link
     parts["communication"] = max(0.0, seconds - hidden)
+
+
+def _reduces_each(job: Job) -> bool:
+    """Whether FSDP reduces gradients after every micro-batch: where the job says so, and in loops of its own."""
+    asked = job.parallel.sync_each_batch
+    return dialect(job) not in (*ON_TRAINER, "accelerate", "litgpt") if asked is None else asked
 
 
 def _host_link(job: Job, work: Work, rates: _Rates, parts: dict[str, float], hidden: float) -> None:

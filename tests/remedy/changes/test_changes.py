@@ -172,6 +172,13 @@ class Case:
 CASES = [
     Case(ONE, "micro-batch", {"batch.micro": 4, "batch.accumulation": 2}),
     Case(ONE, "checkpointing", {"checkpointing.mode": "full"}),
+    Case(
+        replace(
+            EIGHT, parallel=Parallel(strategy="fsdp2_full", data=8), batch=Batch(micro=2, accumulation=2)
+        ),
+        "sync-each-batch",
+        {"parallel.sync_each_batch": True},
+    ),
     Case(ONE, "chunked-loss", {"loss": "fused_linear_ce"}),
     Case(ONE, "foreach-off", {"optimizer.impl": "fused"}),
     Case(ONE, "optimizer-in-backward", {"optimizer.impl": "in_backward"}),

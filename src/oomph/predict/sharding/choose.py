@@ -59,6 +59,8 @@ def strategy_for(
     count = min(job.batch.accumulation, micro_batches)
     name = (code.framework if code is not None else job.framework.name).lower()
     loops = _NO_SYNC_DDP if strategy == "ddp" else _NO_SYNC
+    if no_sync is None and job.parallel.sync_each_batch is not None:
+        no_sync = not job.parallel.sync_each_batch
     unreduced = name in loops if no_sync is None else no_sync
     if strategy == "none":
         return Unsharded(units, sink)

@@ -23,6 +23,7 @@ from oomph.remedy.changes import (
     qlora,
     sharding,
     shorter_sequence,
+    sync_each_batch,
 )
 from oomph.remedy.changes.base import ALLOWANCES, Change
 
@@ -42,6 +43,7 @@ _SOURCES: tuple[Callable[[Job], tuple[Change, ...]], ...] = (
     chunked_loss.options,
     micro_batch.options,
     effective_batch.options,
+    sync_each_batch.options,
     optimizers.options,
     checkpointing.options,
     offload.activation_options,
