@@ -90,7 +90,7 @@ class Step:
                 backward = Backward(self, forward)
                 backward.run()
                 self._kept = [*forward.kept, *backward.attributes]
-                if not code.logits_through_step:
+                if not (code.logits_through_step or code.loss_through_step):
                     self.let_go()
             self.sink.phase(Phase.OPTIMIZER, "the optimizer's step")
             self.sharding.step_begin()
@@ -180,6 +180,8 @@ class Forward:
         self.casts: list[int] = []
         self.left: list[int] = []
         self.inputs = -1
+        #: The leaf that the graph holds, where the embedding's output was made to want a gradient (-1: there is none).
+        self.leaf = -1
         self.kept: list[int] = []
         self.kept_bytes = 0
         self.front_handles: Sequence[int] = ()
@@ -203,11 +205,12 @@ class Forward:
             step.sharding.forward_after(step.units.front)
         self.left = [self.front_handles[each] for each in self.front.left if self.front_handles[each] >= 0]
         self._casts(self.front.piece, self.front_handles)
-        if self.front.leaf and self.front.piece.backward is None and self.requires(0):
-            # The leaf that was made to want a gradient is held by the graph (AccumulateGrad's variable).
-            self.left.append(sink.alloc(self.front.leaf, Category.ACTIVATIONS, "embedding output"))
         hidden = self.front_handles[self.front.piece.out]
         self.first_hidden = hidden
+        if self.front.piece.backward is None and self.requires(0):
+            # The leaf that was made to want a gradient is held by the graph (AccumulateGrad's variable).
+            size = self.front.leaf
+            self.leaf = sink.alloc(size, Category.ACTIVATIONS, "embedding output") if size else hidden
         for number in range(self.setup.layers):
             hidden = self._layer(number, hidden, accumulates)
         self._stack_returned()
@@ -233,9 +236,11 @@ class Forward:
         return checkpointing.mode == "every_n" and number % max(1, checkpointing.every) == 0
 
     def requires(self, number: int) -> bool:
-        """Whether the hidden state into a layer wants a gradient: the embedding trains, or PEFT made its output want
+        """Whether the hidden state into a layer wants a gradient: the embedding trains, or its output was made to want
         one (enable_input_require_grads, under checkpointing), or an earlier layer has something that trains."""
         if self.front.piece.backward is not None:
+            return True
+        if self.setup.code.inputs_want_gradients and self.setup.job.checkpointing.mode != "none":
             return True
         if any(self.setup.layer_trains(earlier) for earlier in range(number)):
             return True
@@ -405,10 +410,10 @@ class Backward:
         """The layer's input: a checkpoint's, or the embedding's output where something else held it."""
         if layer.checkpointed:
             if kept:
-                self.late.append(layer.inlet)
-                if found >= 0:
-                    self.late.append(found)
-            else:
+                # The leaf and its gradient are the graph's.
+                graphs = (self.forward.leaf, found) if number == 0 and self.forward.leaf >= 0 else (-1,)
+                self.late += [each for each in (layer.inlet, found) if each >= 0 and each not in graphs]
+            elif layer.inlet != self.forward.leaf:
                 self.sink.free(layer.inlet)
         elif number == 0 and self.forward.front.held and layer.piece is not None and layer.piece.entry_saved:
             self.sink.free(layer.inlet)
@@ -420,8 +425,7 @@ class Backward:
             return
         if piece.backward is None:
             # A leaf that was made to want a gradient: it and its gradient live as long as the graph, that is, the loss.
-            if grad not in self.late:
-                self.late.append(grad)
+            self.attributes += [each for each in (forward.leaf, grad) if each >= 0]
             return
         handles = self.sink.play(piece.backward, [*forward.front_handles, grad])
         grads = step.grads(step.units.front, piece, handles, self.root_grads)

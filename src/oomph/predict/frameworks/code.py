@@ -68,6 +68,8 @@ class Code:
     # Checkpointing.
     #: use_reentrant where the job does not say.
     reentrant: bool = False
+    #: The embedding's output is made to want a gradient where layers are checkpointed, adapters or not.
+    inputs_want_gradients: bool = False
     #: The recomputed block is under torch.compile, or compiled blocks are checkpointed from outside.
     checkpoint_outside_compile: bool = True
     #: Under selective checkpointing: matrix products are kept every n-th (torchtitan: 2); 0: not offered.

@@ -56,6 +56,8 @@ def _model(job: Job, old: bool, shifts: bool) -> Code:
         loss="eager_fp32" if job.loss == "default" else job.loss,
         fusions=_fusions(job),
         reentrant=_reentrant(job),
+        # modeling_utils.py, activation_checkpointing_enable; before 5 with PEFT only
+        inputs_want_gradients=below(job.framework, "transformers", 5, 0) is not True,
         lora_fp32=below(job.framework, "peft", 0, 12) is not True,
         quantized_input_kept=below(job.framework, "bitsandbytes", 0, 43) is True,
         notes=tuple(note for name, note in _OTHERS.items() if name == job.framework.name.lower()),
