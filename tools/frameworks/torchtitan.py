@@ -42,6 +42,7 @@ def _build(dimensions: Mapping[str, int]) -> Any:
     except ImportError:
         llama = module("torchtitan.models.llama3.model")
         arguments = llama.TransformerModelArgs
+        _before_blackwell()
     _composite_norms()
     net = llama.Transformer(
         arguments(
@@ -69,6 +70,14 @@ def _build(dimensions: Mapping[str, int]) -> Any:
 
     net.to = keeps_buffers
     return net
+
+
+def _before_blackwell() -> None:
+    """On GPUs before Blackwell it asks for these kernels, in this order (torchtitan/models/attention.py)."""
+    from torch.nn.attention import SDPBackend
+
+    chosen = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    module("torchtitan.models.attention").ScaledDotProductAttention.backends = chosen
 
 
 def _widths(net: Any, dimensions: Mapping[str, int]) -> None:

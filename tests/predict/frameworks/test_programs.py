@@ -250,3 +250,15 @@ def test_views_of_parameters_lie_on_them(name: str) -> None:
                 if item[0] == "op" and item[1] == "aten.t.default":
                     (source,) = tensors(item[2])
                     assert program.tensors[source][0] == program.tensors[item[3][0]][0]
+
+
+@pytest.mark.parametrize(
+    "name", ["torchtitan-2024-12-llama", "torchtitan-2025-06-llama", "litgpt-2024-09-llama"]
+)
+def test_half_precision_runs_flash_attention(name: str) -> None:
+    """What torchtitan's selective checkpoints keep, and what these frameworks ask for before Blackwell."""
+    program = variant(name, "grouped", "eager_fp32" if "titan" in name else "pretrain_ce").program()
+    found = [
+        item[1] for item in program.sections["block"].items if item[0] == "op" and "scaled_dot" in item[1]
+    ]
+    assert found == ["aten._scaled_dot_product_flash_attention.default"]
