@@ -32,21 +32,29 @@ def explain(
     rank: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     stdin: BinaryIO | None = None,
+    job: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Job | None = None,
 ) -> Diagnosis:
     """Reads what a job left behind and says why it failed.
 
     `paths` are files, folders, glob patterns or "-" (then `stdin` is read). `select` and `ignore` are rule-code
     prefixes. With `rank`, that rank's failure is explained where several ranks failed. `progress(done_bytes,
-    total_bytes)` is called now and then. Raises InputError when there is nothing to read; findings and contradictions
-    are part of the answer, never exceptions.
+    total_bytes)` is called now and then. `job` is what was trained, as `plan` takes it, or files that say a part of it;
+    without it the log is asked, and where the job is known, the answer has what the changes are predicted to free and
+    whether prediction and log agree. Raises InputError when there is nothing to read, and UsageError for a `job` that
+    is none; findings and contradictions are part of the answer, never exceptions.
     """
     # Imported here, as below: each function loads what it needs, and a snapshot's answer needs no parser of logs.
     from oomph.diagnose.engine import diagnose
     from oomph.diagnose.jobs import of_one_job, several_jobs
     from oomph.diagnose.notes import RULES_LEFT_OUT
     from oomph.evidence.read import read
-    from oomph.remedy.advise import advise
+    from oomph.remedy.beside import with_advice
 
+    given = None
+    if job is not None:
+        from oomph.remedy.log_job import given_as
+
+        given = given_as(job)
     evidence, insides = _with_snapshots(read(paths, stdin=stdin, progress=progress))
     diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank, insides=insides)
     if diagnosis.incident is not None:
@@ -64,7 +72,7 @@ def explain(
         diagnosis = replace(diagnosis, notes=(*diagnosis.notes, RULES_LEFT_OUT))
     if case is None or not diagnosis.findings:
         return diagnosis
-    return replace(diagnosis, advice=advise(case, diagnosis.findings, diagnosis.incidents))
+    return with_advice(case, diagnosis, given)
 
 
 def _with_snapshots(evidence: Evidence) -> tuple[Evidence, Mapping[Position, Inside]]:

@@ -32,6 +32,7 @@ class Request:
     show_all: bool
     explain_evidence: bool
     follow: bool
+    job: tuple[str, ...]
     compare: bool | None
     select: tuple[str, ...]
     ignore: tuple[str, ...]
@@ -73,6 +74,13 @@ class Request:
     is_flag=True,
     help="Watch a growing log, which need not exist yet, and explain at the moment of failure; ends when the log says "
     "that training finished.",
+)
+@click.option(
+    "--job",
+    metavar="FILE",
+    multiple=True,
+    help="What was trained, for predictions beside the advice: a job file, a config.json, the trainer's files, or a "
+    "model's name; several together. What they leave open is looked for in the log.",
 )
 @click.option(
     "--compare/--no-compare",
@@ -120,12 +128,14 @@ def _run(ctx: click.Context, request: Request) -> int:
     select, ignore = chosen_rules(request.select, request.ignore, settings)
     options = _report_options(request, output_format)
     if request.compare:
+        if request.job:
+            raise click.UsageError("--compare looks at two runs; leave --job out", ctx)
         check_wanted(request, paths, output_format)
         comparison = compare_runs(paths, select, ignore)
         return _finish(render_comparison(comparison, options), comparison.exit_code, options, request)
     diagnosis = _diagnose(paths, select, ignore, request)
     _check_rank(diagnosis, request.rank)
-    if request.compare is None and worth_a_look(request, paths, output_format, diagnosis):
+    if request.compare is None and not request.job and worth_a_look(request, paths, output_format, diagnosis):
         runs = two_runs(paths, select, ignore)
         if runs is not None:
             return _finish(render_comparison(runs, options), runs.exit_code, options, request)
@@ -155,9 +165,10 @@ def _diagnose(
 
     def explain_now() -> Diagnosis:
         started = time.monotonic()
+        job = {"job": request.job} if request.job else {}
         try:
             diagnosis = explain(
-                paths, select=select, ignore=ignore, rank=request.rank, progress=progress, stdin=stdin
+                paths, select=select, ignore=ignore, rank=request.rank, progress=progress, stdin=stdin, **job
             )
         finally:
             progress.finish()
@@ -192,6 +203,8 @@ def _say_what_was_read(diagnosis: Diagnosis, seconds: float, request: Request) -
         sentence = f"read {document.source}: {document.size_bytes:,} bytes"
         click.echo(_shown(sentence, request, names), err=True)
     click.echo(f"{len(documents)} inputs in {seconds:.2f} s", err=True)
+    if diagnosis.no_plan:
+        click.echo(one_line(_shown(f"nothing is predicted: {diagnosis.no_plan}", request, names)), err=True)
 
 
 def _check_rank(diagnosis: Diagnosis, rank: int | None) -> None:

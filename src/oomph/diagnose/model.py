@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from oomph.diagnose.planned import PlannedJob, PredictedSaving
 from oomph.evidence.model import Evidence, Fact, Failure, Frame, Quote, Traceback
 from oomph.memory.ledger import Ledger
 from oomph.phases import Phase
@@ -115,7 +116,8 @@ class Finding:
 @dataclass(frozen=True)
 class Step:
     """One thing to do: `code` of the action, the sentence, an optional command or code to paste, and for each
-    outcome what comes next. `frees_bytes` is what it saves, only where the log's figures and arithmetic give it."""
+    outcome what comes next. `frees_bytes` is what it saves, only where the log's figures and arithmetic give it.
+    `predicted` is what a plan of the job says that it saves; None without a plan."""
 
     code: str
     title: str
@@ -123,6 +125,7 @@ class Step:
     paste: str = ""
     frees_bytes: int | None = None
     outcomes: tuple[tuple[str, str], ...] = ()
+    predicted: PredictedSaving | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,8 @@ class Diagnosis:
     `incident` is the failure that is explained (None with outcome `no_oom`), `incidents` all of them. `findings` are
     ranked, best first. `other_errors` are uncaught errors that are not memory. `notes` are facts about the input
     (truncated, doctored numbers, artefacts), a sentence each. `phase` is the incident's, or with `no_oom` the phase
-    of the error that ended the job, if there is one.
+    of the error that ended the job, if there is one. `plan` is the job that the advice was held against, where the log
+    shows it or it was given; `no_plan` says why there is none where one was looked for.
     """
 
     outcome: Outcome
@@ -158,6 +162,8 @@ class Diagnosis:
     other_errors: tuple[Quote, ...] = ()
     notes: tuple[str, ...] = ()
     phase: PhaseVerdict | None = None
+    plan: PlannedJob | None = None
+    no_plan: str = ""
 
     @property
     def exit_code(self) -> int:

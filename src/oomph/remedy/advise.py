@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Advice, Certainty, Finding, Incident, Step
@@ -14,6 +15,9 @@ from oomph.remedy.actions import Action, action_for
 from oomph.remedy.actions.collect_context import CollectContext
 from oomph.remedy.avoid import avoid
 from oomph.remedy.words import must_free
+
+if TYPE_CHECKING:
+    from oomph.remedy.predicted import Beside
 
 #: Causes that no training batch size changes.
 NOT_THE_BATCH = frozenset(
@@ -48,21 +52,30 @@ _DEVICE = (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE, Kind.DISGUISED, Kind.NCCL_OOM)
 _OPEN_END = "does not show what came after"
 
 
-def advise(case: Case, findings: Sequence[Finding], incidents: Sequence[Incident] = ()) -> Advice:
+def advise(
+    case: Case,
+    findings: Sequence[Finding],
+    incidents: Sequence[Incident] = (),
+    beside: Beside | None = None,
+) -> Advice:
     """The advice for `case`, whose findings are ranked best first.
 
     The first step is the first action of the top finding that applies; those behind it come next. `incidents` are all
-    of the input: when the job survived every one, the advice is about keeping them from coming back.
+    of the input: when the job survived every one, the advice is about keeping them from coming back. `beside`, where
+    the job is known, says what each step is predicted to free; one that frees nothing there does not come first.
     """
     top = findings[0] if findings else _nothing_found(case)
     chosen = list(_applicable(case, top))
+    if beside is not None:
+        chosen = beside.ordered(chosen)
     first = chosen[0].step(case, top) if chosen else CollectContext().step(case, top)
     if _recovered(incidents):
         first = replace(
             first, text=f"The job survived this failure; the change keeps it from coming back. {first.text}"
         )
     then = tuple(_next_steps(case, findings, chosen[1:], first))
-    return Advice(first=first, then=then, avoid=avoid(case, top), collect=tuple(_collect(case, top, first)))
+    advice = Advice(first=first, then=then, avoid=avoid(case, top), collect=tuple(_collect(case, top, first)))
+    return advice if beside is None else beside.told(advice)
 
 
 def _nothing_found(case: Case) -> Finding:

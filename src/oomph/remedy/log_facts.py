@@ -18,7 +18,7 @@ from oomph.job.importers.imported import Imported, Value, quote
 #: configurations of tokenizers and of generation as well, and are none of these.
 _LENGTH = re.compile(
     r"(?:max|model)?[_\- ]?(?:seq(?:uence)?[_\- ]?len(?:gth)?|cutoff_len|block_size|context[_\- ]length|"
-    r"tokens[_\- ]per[_\- ]sample)|tokeni[sz]ed|\bseq\b|--max[_-]length",
+    r"tokens[_\- ]per[_\- ]sample)|\bseq\b|--max[_-]length",
     re.IGNORECASE,
 )
 _TOTAL = re.compile(
@@ -47,15 +47,16 @@ _PLAIN = {"adamw": "adamw_torch", "fused adamw": "adamw_torch_fused", "torch.opt
 
 @dataclass
 class Facts:
-    """Values under the job's names, the lines that say them, and sentences for what makes a job impossible."""
+    """Values under the job's names, and the lines that say them. `problems`: what keeps a path of the job open, as
+    (path, sentence without its full stop)."""
 
     values: dict[str, Value] = field(default_factory=dict)
     lines: dict[str, Quote] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
     models: list[Fact] = field(default_factory=list)
 
     def put(self, path: str, value: object, fact: Fact) -> None:
-        """What a line says; two values for one path are a problem that `conflict` names."""
+        """What a line says; a later line replaces an earlier one."""
         self.values[path] = Value(value, quote(fact.name, fact.value))
         self.lines[path] = fact.quote
 
@@ -130,7 +131,7 @@ def _one_number(case: Case, name: str, path: str, found: Facts) -> None:
     values = {int(fact.value) for fact in facts}
     if len(values) > 1:
         shown = ", ".join(str(value) for value in sorted(values))
-        found.problems.append(f"the log names several values of {name.replace('_', ' ')} ({shown})")
+        found.problems.append((path, f"the log names several values of {name.replace('_', ' ')} ({shown})"))
     elif values and 0 < min(values) < 10**9:
         found.put(path, values.pop(), facts[0])
 
@@ -144,7 +145,7 @@ def _sequence(case: Case, found: Facts) -> None:
     values = {int(fact.value) for fact in facts}
     if len(values) > 1:
         shown = ", ".join(str(value) for value in sorted(values))
-        found.problems.append(f"the log names several lengths of a sequence ({shown})")
+        found.problems.append(("batch.sequence", f"the log names several lengths of a sequence ({shown})"))
     elif values and 0 < min(values) < 10**9:
         found.put("batch.sequence", values.pop(), facts[0])
 
@@ -174,7 +175,8 @@ def _training(case: Case, found: Facts) -> None:
     for fact in _before(case, "optimizer"):
         known = OPTIMIZERS.get(_PLAIN.get(fact.value.lower(), fact.value.lower()))
         if known is None:
-            found.problems.append(f"the optimizer {fact.value[:60]} is not one that the plan knows")
+            problem = f"the optimizer {fact.value[:60]} is not one that the plan knows"
+            found.problems.append(("optimizer.name", problem))
             continue
         for part, value in zip(("name", "impl", "state", "offload"), known, strict=True):
             if value not in (None, "none"):
@@ -191,16 +193,15 @@ def _training(case: Case, found: Facts) -> None:
         elif where == "cpu":
             found.put("parallel.offload_parameters", True, fact)
         else:
-            found.problems.append("parameters on NVMe are not planned")
+            found.problems.append(("", "parameters on NVMe are not planned"))
 
 
 def _framework(case: Case, found: Facts) -> None:
     facts = {fact.value: fact for fact in _before(case, "framework")}
     for name in _OTHERS:
         if name in facts:
-            found.problems.append(
-                f"{name} trains with code of its own, which the log alone does not describe"
-            )
+            problem = f"{name} trains with code of its own, which its lines alone do not describe"
+            found.problems.append(("framework.name", problem))
     for name, called in _FRAMEWORKS:
         if name in facts:
             found.put("framework.name", called, facts[name])

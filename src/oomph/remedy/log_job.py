@@ -6,7 +6,9 @@ and listed. What the log counts (parameters, those that train) has to be what th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from pathlib import Path
@@ -15,24 +17,42 @@ from msgspec.structs import replace
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.planned import JobField
-from oomph.errors import OomphError, UsageError
-from oomph.evidence.model import Quote
+from oomph.errors import OomphError
+from oomph.evidence.model import Document, Fact, Quote
 from oomph.job.defaults import with_defaults
 from oomph.job.importers import Imported, Value, merge, read
 from oomph.job.inputs import WHOLE, read_inputs
-from oomph.job.model import Job
+from oomph.job.model import Dimension, Job
 from oomph.job.names import model as model_named
 from oomph.remedy.log_facts import Facts, facts_of, gpu_of
 from oomph.remedy.log_text import configurations, line_of
-from oomph.remedy.parameters import with_counts
+from oomph.units import format_bytes
 
 #: Fields that are listed, in this order; the rest of a job is settings of the allocator and of buckets.
 _LISTED = (
-    *("model.name", "hardware.gpu", "hardware.gpus", "hardware.capacity_bytes", "batch.micro", "batch.sequence"),
+    *(
+        "model.name",
+        "hardware.gpu",
+        "hardware.gpus",
+        "hardware.capacity_bytes",
+        "batch.micro",
+        "batch.sequence",
+    ),
     *("batch.accumulation", "method.name", "method.lora.rank", "method.lora.targets", "parallel.strategy"),
     *("parallel.data", "parallel.tensor", "precision.weights", "precision.compute", "optimizer.name"),
     *("optimizer.impl", "checkpointing.mode", "attention", "loss", "compile", "framework.name"),
 )
+#: What several files together decide, and whose word is behind it.
+_BEHIND = {
+    "precision.compute": "given.mixed",
+    "precision.weights": "given.weights",
+    "method.name": "given.lora",
+    "parallel.data": "hardware.gpus",
+}
+#: Flags of `oomph plan` in its sentences about what was assumed.
+_FLAG = re.compile(r" \((?:--[a-z-]+(?: \d+)?(?:, )?)+\)")
+#: Where a model's configuration is printed.
+_CONFIG = re.compile(r"[A-Za-z0-9]Config ?[{(]")
 #: Documents of a job that are looked through for configurations, the failure's first.
 _DOCUMENTS = 3
 
@@ -64,6 +84,7 @@ class _Sources:
     imported: tuple[Imported, ...]
     facts: Facts
     quotes: dict[str, Quote] = field(default_factory=dict)
+    given_batch: bool = False
 
     def said(self, path: str) -> Value | None:
         """What somebody wrote (no default) under a path; the first of `imported` counts."""
@@ -72,6 +93,14 @@ class _Sources:
             if value is not None and not value.default:
                 return value
         return None
+
+
+def given_as(job: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Job) -> Given:
+    """What the caller of `explain` says of the job. Errors as `read_given`."""
+    if isinstance(job, Job):
+        return Given(whole=job, names=("the job",))
+    several = [job] if isinstance(job, (str, os.PathLike)) else list(job)
+    return read_given([os.fspath(each) for each in several])
 
 
 def read_given(inputs: Sequence[str]) -> Given:
@@ -112,7 +141,8 @@ def _of_whole(case: Case, job: Job) -> Found | str:
     job, line = _on_gpu(case, job)
     if not _has_gpu(job):
         return _missing(["the GPU"], given=True)
-    return Found(job, tuple(_listed(job, {"hardware.gpu": line} if line else {}, {})))
+    path = "hardware.gpu" if job.hardware.gpu else "hardware.capacity_bytes"
+    return Found(job, tuple(_listed(job, {path: line} if line else {}, {})))
 
 
 def _of_parts(case: Case, given: Given) -> Found | str:
@@ -121,65 +151,107 @@ def _of_parts(case: Case, given: Given) -> Found | str:
     problem = _contradiction(sources, facts)
     if problem:
         return problem
-    job, notes = merge(*reversed(sources.imported))
+    job, notes = merge(*sources.imported)
     unsupported = [sentence for each in sources.imported for sentence in each.unsupported]
     if unsupported:
         return f"The job has what is not planned: {'; '.join(dict.fromkeys(unsupported))}."
     job, line = _on_gpu(case, job)
     if line is not None:
-        sources.quotes["hardware.gpu"] = line
+        sources.quotes["hardware.gpu" if job.hardware.gpu else "hardware.capacity_bytes"] = line
     missing = _absent(job, sources)
     if missing:
         return _missing(missing, given=bool(given.names))
     problem = _open_questions(case, job, sources)
     if problem:
         return problem
-    said = {path for each in sources.imported for path, value in each.values.items()}
-    if said & {"given.mixed", "given.weights", "precision.weights"} or len(sources.imported) > 1:
+    said = {path for each in sources.imported for path in each.values}
+    if said & {"given.mixed", "given.weights", "precision.weights"} or _has_trainer(sources):
         said |= {"precision"}
     job, assumptions = with_defaults(job, said | {"batch.micro", "batch.sequence"})
+    # Counting what trains needs the plan: it is loaded for a job that is complete.
+    from oomph.remedy.parameters import with_counts
+
     counted = with_counts(case, job)
     if isinstance(counted, str):
         return counted
     told = {path: value for path in _LISTED if (value := sources.said(path)) is not None}
-    return Found(counted, tuple(_listed(counted, sources.quotes, told)), assumptions, notes)
+    for path, behind in _BEHIND.items():
+        value = sources.said(behind)
+        if path not in told and value is not None:
+            told[path] = value
+            if behind in sources.quotes:
+                sources.quotes.setdefault(path, sources.quotes[behind])
+    plain = tuple(_FLAG.sub("", sentence) for sentence in assumptions)
+    if counted.method != job.method:
+        plain = tuple(sentence for sentence in plain if not sentence.startswith("Adapters on "))
+        plain += ("The adapters are those that have as many parameters as the log says that train.",)
+    return Found(counted, tuple(_listed(counted, sources.quotes, told)), plain, notes)
+
+
+def _has_trainer(sources: _Sources) -> bool:
+    """Whether a trainer's own configuration is known: it decides the precision by what it has and by what it has
+    not."""
+    return any(each.kind not in ("log", "config.json", "Accelerate", "PEFT") for each in sources.imported)
 
 
 def _sources(case: Case, given: Given, facts: Facts) -> _Sources:
     """Given files first, then configurations in the log, then single lines; each without what an earlier one says."""
-    start = case.group.start
-    documents = [case.evidence.documents[start.document]]
-    documents += [each for each in case.evidence.documents if each.index != start.document]
-    printed: tuple[Imported, ...] = ()
-    found: dict[str, Quote] = {}
-    for document in documents[:_DOCUMENTS]:
-        until = start.line if document.index == start.document else len(document.lines)
-        printed = configurations(document, until)
-        for each in printed:
-            for path, value in each.values.items():
-                line = None if value.default else line_of(document, until, value.quote)
-                if line is not None:
-                    found.setdefault(path, line)
-        if printed:
-            break
-    told: set[str] = {path for each in given.imported for path, value in each.values.items() if not value.default}
-    has_model = any(each.model is not None for each in given.imported)
-    kept = list(given.imported)
+    document, until, printed = _printed(case)
+    told = {path for each in given.imported for path, value in each.values.items() if not value.default}
+    problem = _several_values(printed, told)
+    if problem:
+        facts.problems.append(("", problem))
+    has_model = any(each.model is not None for each in given.imported) or "model.name" in told
+    sources = _Sources(tuple(given.imported), facts, given_batch="batch.micro" in told)
     for each in (*printed, facts.imported(), _model_of(facts)):
         values = {path: value for path, value in each.values.items() if path not in told}
+        if "model.name" in values:
+            name = values["model.name"]
+            values["model.name"] = with_fields(name, value=_plain_name(str(name.value)))
         model = None if has_model else each.model
-        kept.append(with_fields(each, values=values, model=model))
+        sources.imported += (with_fields(each, values=values, model=model),)
         has_model = has_model or model is not None or "model.name" in values
-        told |= {path for path, value in values.items() if not value.default}
-    quotes = {**facts.lines, **found}
-    for path in {path for each in given.imported for path, value in each.values.items() if not value.default}:
-        quotes.pop(path, None)
-    return _Sources(tuple(kept), facts, quotes)
+        if model is not None:
+            line = next(
+                (document.quote(i) for i in range(until) if _CONFIG.search(document.lines[i].text)), None
+            )
+            sources.quotes |= {"model.name": line} if line is not None else {}
+        for path, value in values.items():
+            if value.default:
+                continue
+            told.add(path)
+            line = facts.lines.get(path) if each.kind == "log" else line_of(document, until, value.quote)
+            if line is not None:
+                sources.quotes[path] = line
+    return sources
+
+
+def _printed(case: Case) -> tuple[Document, int, tuple[Imported, ...]]:
+    """The configurations in the failure's document, or the first other one that has any, and where its text ends."""
+    start = case.group.start
+    own = case.evidence.documents[start.document]
+    others = [each for each in case.evidence.documents if each.index != start.document]
+    for document in [own, *others][:_DOCUMENTS]:
+        until = start.line if document is own else len(document.lines)
+        printed = configurations(document, until)
+        if printed:
+            return document, until, printed
+    return own, start.line, ()
+
+
+def _several_values(printed: Sequence[Imported], told: Collection[str]) -> str:
+    """A sentence without its full stop where configurations in the log contradict each other in what decides."""
+    for path in ("batch.micro", "batch.sequence", "model.name"):
+        values = [each.values[path] for each in printed if path in each.values and path not in told]
+        written = [value for value in values if not value.default]
+        if len({str(value.value) for value in written}) > 1:
+            return f"it says {' and '.join(value.quote for value in written)}"
+    return ""
 
 
 def _model_of(facts: Facts) -> Imported:
     """The model that lines of the log name, where all that are known here are one."""
-    known = {}
+    known: dict[tuple[Dimension, ...], tuple[str, Fact]] = {}
     for fact in facts.models:
         name = _plain_name(fact.value)
         try:
@@ -188,7 +260,7 @@ def _model_of(facts: Facts) -> Imported:
             continue
     if len(known) > 1:
         names = ", ".join(name for name, _ in known.values())
-        facts.problems.append(f"the log names several models ({names})")
+        facts.problems.append(("model.name", f"the log names several models ({names})"))
     if len(known) != 1:
         return Imported("log", "the log", {})
     name, fact = next(iter(known.values()))
@@ -208,26 +280,13 @@ def _plain_name(value: str) -> str:
 
 def _contradiction(sources: _Sources, facts: Facts) -> str:
     """Why what is said cannot be one job: several values of a setting that decides."""
-    for problem in facts.problems:
-        path = (
-            "batch.micro"
-            if "batch size" in problem
-            else "batch.sequence"
-            if "lengths" in problem
-            else "batch.accumulation"
-            if "accumulation" in problem
-            else "hardware.gpus"
-            if "world size" in problem
-            else "optimizer.name"
-            if "optimizer" in problem
-            else "model.name"
-            if "models" in problem
-            else ""
-        )
-        settled = path and sources.said(path) is not None and path not in ("batch.micro",)
-        whose_code = "code of its own" in problem and sources.said("framework.name") is not None
-        if not settled and not whose_code:
+    others = [each for each in sources.imported if each.kind != "log"]
+    for path, problem in facts.problems:
+        if not any(path in each.values for each in others):
             return f"No job can be made of the log: {problem}."
+    micro, printed = facts.values.get("batch.micro"), sources.said("batch.micro")
+    if micro is not None and printed is not None and micro.value != printed.value and not sources.given_batch:
+        return f"No job can be made of the log: {printed.quote}, and later {micro.quote}."
     if "given.bits" in facts.values and sources.said("method.quantization.kind") is None:
         said = facts.values["given.bits"].quote
         return f"No job can be made of the log: how the weights are quantised is not printed ({said})."
@@ -278,7 +337,12 @@ def _missing(what: Sequence[str], *, given: bool) -> str:
 
 
 def _open_questions(case: Case, job: Job, sources: _Sources) -> str:
-    """What has to be known of a job of several ranks."""
+    """What has to be known of a job of several ranks, and files that it names and that are not there."""
+    kinds = {each.kind.lower() for each in sources.imported}
+    for path, value in ((path, value) for each in sources.imported for path, value in each.values.items()):
+        needed = path.removeprefix("given.needs.").lower()
+        if path.startswith("given.needs.") and needed != "trainer" and needed not in kinds:
+            return f"The job uses a file that the log does not show ({value.quote}); --job FILE gives it."
     ranks = [case.rank, *(incident.rank for incident in case.evidence.failures)]
     several = any(rank is not None and rank > 0 for rank in ranks) or job.hardware.gpus > 1
     strategy = job.parallel.strategy
@@ -307,6 +371,8 @@ def _listed(job: Job, quotes: dict[str, Quote], told: dict[str, Value]) -> list[
         if path == "hardware.capacity_bytes" and job.hardware.gpu:
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        if path.endswith("_bytes") and isinstance(value, int):
+            shown = format_bytes(value)
         says = told[path].quote if path in told else ""
         fields.append(JobField(path, shown, says, quotes.get(path)))
     return fields

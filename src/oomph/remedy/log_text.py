@@ -57,7 +57,7 @@ def line_of(document: Document, until: int, said: str) -> Quote | None:
     spelled = re.compile(re.escape(key).replace("_", "[_-]").replace(r"\-", "[_-]"))
     for index, line in enumerate(document.lines[: min(until, _LINES)]):
         place = spelled.search(line.text[:_LONGEST_LINE])
-        if place is not None and (first in line.text[place.end() :] or not first):
+        if place is not None and first.lower() in line.text[place.end() :].lower():
             return document.quote(index)
     return None
 

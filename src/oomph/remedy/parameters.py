@@ -13,7 +13,7 @@ from oomph.predict.plan import plan
 
 #: Counts are printed with as few digits as "6.2 B": half of the last one is 1 % of the smallest.
 _ROUNDED = 0.01
-#: What people adapt (PEFT's guides, axolotl's and LLaMA-Factory's defaults), tried where the log prints the count alone.
+#: What people adapt (PEFT's guides, defaults of axolotl and LLaMA-Factory), tried where the log prints a count alone.
 _TARGETS = (
     ("all-linear",),
     ("q_proj", "v_proj"),
@@ -31,7 +31,11 @@ def with_counts(case: Case, job: Job) -> Job | str:
     trained = case.number("trainable_params")
     ranks = max(1, job.parallel.ranks)
     lora = job.method.lora
-    if printed is not None and not _is(printed, (total, total // ranks)) and not _more_by_adapters(printed, job):
+    if (
+        printed is not None
+        and not _is(printed, (total, total // ranks))
+        and not _more_by_adapters(printed, job)
+    ):
         return (
             f"The log prints {printed:,} parameters, and {job.model.name or job.model.family} has {total:,}: it is "
             "another model."
@@ -47,7 +51,8 @@ def with_counts(case: Case, job: Job) -> Job | str:
         )
     for candidate in _candidates(job):
         count = plan(candidate, replay=False).trainable
-        if count in (trained, trained * ranks) or _is(count, (trained, trained * ranks)):
+        rounded = trained % 1000 == 0 and _is(count, (trained,))
+        if rounded or trained in (count, -(-count // ranks)):
             return candidate
     return (
         f"The log prints {trained:,} parameters that train; adapters of rank {lora.rank} on what is usually adapted "
@@ -67,8 +72,7 @@ def _candidates(job: Job) -> Iterator[Job]:
 
 def _is(printed: int, known: tuple[int, ...]) -> bool:
     """Whether a printed count is one of those, as far as it was rounded."""
-    exact = printed % 1000 != 0
-    return any(abs(printed - each) <= (0 if exact and printed == each else _ROUNDED * each) for each in known)
+    return any(abs(printed - each) <= _ROUNDED * each for each in known)
 
 
 def _more_by_adapters(printed: int, job: Job) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from oomph import __version__
 from oomph.diagnose import model as diagnose
+from oomph.diagnose import planned
 from oomph.evidence import model as evidence
 from oomph.memory import ledger as memory
 from oomph.report import schemas, wire
@@ -72,6 +73,7 @@ def _report(view: View) -> wire.Report:
         other_errors=_quotes(diagnosis.other_errors),
         notes=list(dict.fromkeys((*diagnosis.notes, *diagnosis.evidence.notes))),
         sources=[_source(source) for source in view.sources],
+        plan=msgspec.UNSET if diagnosis.plan is None else wire_plan(diagnosis.plan),
     )
 
 
@@ -182,6 +184,45 @@ def _step(step: diagnose.Step) -> wire.Step:
         paste=step.paste,
         frees_bytes=step.frees_bytes,
         outcomes=[wire.Branch(outcome=outcome, then=then) for outcome, then in step.outcomes],
+        predicted=msgspec.UNSET if step.predicted is None else _predicted(step.predicted),
+    )
+
+
+def _predicted(saving: planned.PredictedSaving) -> wire.Predicted:
+    return wire.Predicted(
+        change=saving.change,
+        says=saving.says,
+        frees_bytes=saving.frees_bytes,
+        missing_bytes=saving.missing_bytes,
+        enough=saving.enough,
+        peak_bytes=saving.peak_bytes,
+        doubtful=saving.doubtful,
+    )
+
+
+def wire_plan(plan: planned.PlannedJob) -> wire.PlannedJob:
+    """The planned job as the document has it."""
+    its = plan.agreement
+    return wire.PlannedJob(
+        agreement=wire.Agreement(
+            verdict=its.verdict,  # type: ignore[arg-type] # the model documents these five words
+            says=its.says,
+            predicted_bytes=its.predicted_bytes,
+            low_bytes=its.low_bytes,
+            high_bytes=its.high_bytes,
+            needed_bytes=its.needed_bytes,
+        ),
+        fields=[
+            wire.JobField(
+                path=field.path,
+                value=field.value,
+                says=field.says,
+                quote=None if field.quote is None else _quote(field.quote),
+            )
+            for field in plan.fields
+        ],
+        assumptions=list(plan.assumptions),
+        notes=list(plan.notes),
     )
 
 

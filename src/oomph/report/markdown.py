@@ -16,6 +16,7 @@ from oomph.report.bar import contradictions, ledger_table
 from oomph.report.citations import Citations
 from oomph.report.clean import cut, flat, without_commands
 from oomph.report.options import ReportOptions
+from oomph.report.planned import HEADING, field_words, taken_words
 from oomph.report.text_lists import rank_lines
 from oomph.report.view import View, prepare
 from oomph.report.words import (
@@ -174,6 +175,8 @@ class _Page:
         lines += ["", *fence(first.paste.strip("\n"))] if first.paste.strip() else []
         if first.frees_bytes is not None:
             lines += ["", escape(f"It frees about {format_bytes(first.frees_bytes)}, by the figures above.")]
+        if first.predicted is not None:
+            lines += ["", escape(first.predicted.says)]
         then = [f"- {escape(outcome)}: {escape(follows)}" for outcome, follows in first.outcomes]
         then += [line for step in advice.then for line in self._step(step)]
         return [
@@ -181,13 +184,24 @@ class _Page:
             self._section("Then", then),
             self._section("Do not", [f"- {escape(text)}" for text in advice.avoid]),
             self._section("Collect", [line for step in advice.collect for line in self._step(step)]),
+            self._section(HEADING, self._planned()),
         ]
+
+    def _planned(self) -> list[str]:
+        plan = self.diagnosis.plan
+        if plan is None:
+            return []
+        told = [*field_words(plan.fields, self.citations), taken_words(plan.fields)]
+        listed = [text for text in (*told, *plan.assumptions, *plan.notes) if text]
+        return [escape(plan.agreement.says), "", *[f"- {escape(text)}" for text in listed]]
 
     def _step(self, step: Step) -> list[str]:
         text = f": {escape(step.text)}" if step.text else ""
         lines = [f"- {escape(step.title.rstrip('.'))}{text}"]
         if step.paste.strip():
             lines += ["", *[f"  {line}" for line in fence(step.paste.strip("\n"))], ""]
+        if step.predicted is not None:
+            lines += [f"  {escape(step.predicted.says)}"]
         return lines
 
     def _incidents(self) -> list[str]:

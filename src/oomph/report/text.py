@@ -11,6 +11,7 @@ from oomph.report.citations import Citations
 from oomph.report.clean import cut, flat, without_commands
 from oomph.report.layout import Style, wrap
 from oomph.report.options import ReportOptions
+from oomph.report.planned import HEADING, planned_lines
 from oomph.report.text_advice import advice_sections
 from oomph.report.text_lists import incident_table, job_lines, process_words, rank_lines
 from oomph.report.view import View, prepare
@@ -94,6 +95,8 @@ class _Report:
         ]
         if self.view.is_explained and self.diagnosis.advice is not None:
             sections += advice_sections(self.diagnosis.advice, self.width, self.style)
+            planned = planned_lines(self.diagnosis.plan, self.width, self.citations)
+            sections.append((HEADING, planned))
         sections.append(
             ("Job, as far as the input says", job_lines(self.diagnosis.job, self.width, self.citations))
         )

@@ -30,6 +30,8 @@ def _first(step: Step, width: int, style: Style) -> list[str]:
     lines += paste_lines(step, "      ", width)
     if step.frees_bytes is not None:
         lines += wrap(f"It frees about {format_bytes(step.frees_bytes)}, by the figures above.", width, "  ")
+    if step.predicted is not None:
+        lines += wrap(flat(step.predicted.says), width, "  ")
     return lines
 
 
@@ -49,6 +51,8 @@ def _step(step: Step, width: int, first: str) -> list[str]:
     told = title if not text or text.rstrip(".") == title else f"{title}: {text}"
     lines = wrap(told, width, first)
     lines += paste_lines(step, " " * (len(first) + 4), width)
+    if step.predicted is not None:
+        lines += wrap(flat(step.predicted.says), width, " " * len(first))
     for outcome, follows in step.outcomes:
         lines += wrap(f"{flat(outcome)}: {flat(follows)}", width, " " * len(first) + "- ")
     return lines

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from oomph.diagnose.model import Diagnosis, Finding, Incident, PhaseVerdict, Step
+from oomph.diagnose.planned import Agreement, JobField
 from oomph.diagnose.streams import last_step
 from oomph.evidence.model import Document, Evidence, Fact, Failure, Frame, Quote
 from oomph.memory.ledger import Problem
@@ -37,6 +38,8 @@ _OWN_KEYS = {
     PhaseVerdict: frozenset(("evidence",)),
     Problem: frozenset(("code",)),
     Step: frozenset(("code",)),
+    Agreement: frozenset(("verdict",)),
+    JobField: frozenset(("path",)),
 }
 
 

@@ -174,8 +174,23 @@ class Branch(Strict):
     then: str
 
 
+class Predicted(Strict):
+    """What a step is predicted to free, allocated, in the failing phase (below 0: it needs more; null: not predicted).
+    `enough`: whether that is what was missing and the changed job fits; null where that is open. `peak_bytes`: the
+    changed job's highest peak. `doubtful`: prediction and log disagree."""
+
+    change: str
+    says: str
+    frees_bytes: int | None
+    missing_bytes: int | None
+    enough: bool | None
+    peak_bytes: int | None
+    doubtful: bool
+
+
 class Step(Strict):
-    """One thing to do; `paste` is a command or code, "" for none; `frees_bytes` what it must free at least."""
+    """One thing to do; `paste` is a command or code, "" for none; `frees_bytes` what it must free at least; `predicted`
+    is there where the job is known."""
 
     code: str
     title: str
@@ -183,6 +198,7 @@ class Step(Strict):
     paste: str
     frees_bytes: int | None
     outcomes: list[Branch]
+    predicted: Predicted | msgspec.UnsetType = msgspec.UNSET
 
 
 class Advice(Strict):
@@ -201,6 +217,36 @@ class Fact(Strict):
     value: str
     rank: int | None
     quote: Quote
+
+
+class JobField(Strict):
+    """A field of the job, its value as text, and what says it; `quote` is null where no line of the input does."""
+
+    path: str
+    value: str
+    says: str
+    quote: Quote | None
+
+
+class Agreement(Strict):
+    """The plan's peak in the failing phase held against the log. "on_the_way": the request failed before the peak, so
+    that the log neither confirms nor contradicts the plan. `needed_bytes`: allocated and the request that failed."""
+
+    verdict: Literal["agrees", "on_the_way", "more", "less", "unknown"]
+    says: str
+    predicted_bytes: int | None
+    low_bytes: int | None
+    high_bytes: int | None
+    needed_bytes: int | None
+
+
+class PlannedJob(Strict):
+    """The job that the log shows or that was given, and how its plan agrees with the log."""
+
+    agreement: Agreement
+    fields: list[JobField]
+    assumptions: list[str]
+    notes: list[str]
 
 
 class Source(Strict):
@@ -239,3 +285,6 @@ class Report(Strict):
     other_errors: list[Quote]
     notes: list[str]
     sources: list[Source]
+    plan: Annotated[PlannedJob | msgspec.UnsetType, Meta(description="There where the job is known.")] = (
+        msgspec.UNSET
+    )
