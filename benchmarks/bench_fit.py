@@ -37,8 +37,8 @@ def main() -> int:
     whole = timed(runs, 2176, replay=True)
     pace, worked = (seconds / found.tried * CANDIDATES for seconds in alone)
     print(
-        f"{found.tried} candidates in {alone[0]:.2f} s, {whole[0]:.2f} s with the replay of the best: {CANDIDATES:,} in "
-        f"{pace:.2f} s, {worked:.2f} of the processor (at most {MOST_SECONDS:.0f})"
+        f"{found.tried} candidates in {alone[0]:.2f} s, {whole[0]:.2f} s with the replay of the best: "
+        f"{CANDIDATES:,} in {pace:.2f} s, {worked:.2f} of the processor (at most {MOST_SECONDS:.0f})"
     )
     return int(pace > MOST_SECONDS)
 
