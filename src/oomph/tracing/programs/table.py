@@ -30,21 +30,12 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def table(family: Family, versions: Mapping[str, str]) -> dict[str, Any]:
-    """The file's contents: one table for the class's defaults, and one for each yes-or-no field of the config that
-    changes the parameters, for as many relations of kv_heads to heads as it holds for."""
+    """The file's contents, for each task: one table for the class's defaults, and one for each yes-or-no field of the
+    config that changes the parameters, for as many relations of kv_heads to heads as it holds for."""
     tables: list[dict[str, Any]] = []
-    for heads in family.heads:
-        runs = sets(heads, hidden=family.hidden, images=family.images)
-        default = [_shapes(family, run, {}) for run in runs]
-        _add(tables, family, heads, {}, runs, default)
-        for field, value in _switches(family, runs[0]):
-            try:
-                shapes = [_shapes(family, run, {field: value}) for run in runs]
-            except (OomphError, ValueError, TypeError, RuntimeError, AttributeError):
-                continue  # a field that this class does not do, or not with these dimensions
-            # One with parameters per head (StableLM's qk_layernorm) is left out: a table has no form for it.
-            if shapes != default and all(set(each) == set(shapes[0]) for each in shapes):
-                _add(tables, family, heads, {field: value}, runs, shapes)
+    for task in family.tasks:
+        for heads in family.heads:
+            _relation(tables, family, task, heads)
     return {
         "schema": SCHEMA,
         "framework": "transformers",
@@ -56,20 +47,34 @@ def table(family: Family, versions: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _shapes(family: Family, dimensions: Mapping[str, int], more: Mapping[str, Any]) -> Shapes:
+def _relation(tables: list[dict[str, Any]], family: Family, task: str, heads: str) -> None:
+    runs = sets(heads, hidden=family.hidden, images=family.images)
+    default = [_shapes(family, task, run, {}) for run in runs]
+    _add(tables, family, task, heads, {}, runs, default)
+    for field, value in _switches(family, task, runs[0]):
+        try:
+            shapes = [_shapes(family, task, run, {field: value}) for run in runs]
+        except (OomphError, ValueError, TypeError, RuntimeError, AttributeError):
+            continue  # a field that this class does not do, or not with these dimensions
+        # One with parameters per head (StableLM's qk_layernorm) is left out: a table has no form for it.
+        if shapes != default and all(set(each) == set(shapes[0]) for each in shapes):
+            _add(tables, family, task, heads, {field: value}, runs, shapes)
+
+
+def _shapes(family: Family, task: str, dimensions: Mapping[str, int], more: Mapping[str, Any]) -> Shapes:
     import torch
 
     with torch.device("meta"):
-        net = model(family, dimensions, family.attention[0], more=more)
+        net = model(family, dimensions, family.attention[0], more=more, task=task)
     return {name: tuple(parameter.shape) for name, parameter in net.named_parameters()}
 
 
-def _switches(family: Family, dimensions: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
+def _switches(family: Family, task: str, dimensions: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
     """Fields of the config that are true or false, each with what it is not."""
     import torch
 
     with torch.device("meta"):
-        config = model(family, dimensions, family.attention[0]).config
+        config = model(family, dimensions, family.attention[0], task=task).config
     for field, value in sorted(config.to_dict().items()):
         if isinstance(value, bool) and field not in _GENERIC and not field.startswith("_"):
             yield field, not value
@@ -78,13 +83,14 @@ def _switches(family: Family, dimensions: Mapping[str, int]) -> Iterator[tuple[s
 def _add(
     tables: list[dict[str, Any]],
     family: Family,
+    task: str,
     heads: str,
     when: Mapping[str, Any],
     runs: Sequence[Mapping[str, int]],
     shapes: Sequence[Shapes],
 ) -> None:
     for known in tables:
-        if known["when"] == when and all(
+        if (known["task"], known["when"]) == (task, when) and all(
             _evaluated(known, family, run) == each for run, each in zip(runs, shapes, strict=True)
         ):
             known["heads"].append(heads)
@@ -92,7 +98,13 @@ def _add(
     if any(set(each) != set(shapes[0]) for each in shapes):
         raise ProgramError(f"{family.name}: which parameters there are depends on the dimensions")
     symbols = Symbols(runs, (*NAMES, *family.names))
-    found: dict[str, Any] = {"heads": [heads], "when": dict(when), "parameters": {}, "layer": {}}
+    found: dict[str, Any] = {
+        "task": task,
+        "heads": [heads],
+        "when": dict(when),
+        "parameters": {},
+        "layer": {},
+    }
     for name in shapes[0]:
         values = zip(*(each[name] for each in shapes), strict=True)
         sizes = [text(symbols.size(column, name)) for column in values]
@@ -101,6 +113,9 @@ def _add(
             found["parameters"][name] = sizes
         elif found["layer"].setdefault(inside, sizes) != sizes:
             raise ProgramError(f"{family.name}: layers have a {inside} of another shape each")
+    lacking = [name for name in found["layer"] if f"{family.layers}.0.{name}" not in shapes[0]]
+    if lacking:
+        found["first_lacks"] = lacking
     if any(_evaluated(found, family, run) != each for run, each in zip(runs, shapes, strict=True)):
         raise ProgramError(f"{family.name}: layers have other parameters each")
     tables.append(found)
@@ -119,6 +134,8 @@ def _evaluated(found: Mapping[str, Any], family: Family, run: Mapping[str, int])
     result = {name: _numbers(sizes, run) for name, sizes in found["parameters"].items()}
     for layer in range(run["layers"]):
         for name, sizes in found["layer"].items():
+            if layer == 0 and name in found.get("first_lacks", ()):
+                continue
             result[f"{family.layers}.{layer}.{name}"] = _numbers(sizes, run)
     return result
 
