@@ -122,7 +122,7 @@ def generate(step: Step) -> None:
     sink.phase(Phase.GENERATE, "the last new token")
     sequences = dims["b"] * max(1, evaluation.beams)
     item = 2 if ITEM_BYTES[setup.job.precision.compute] <= 2 else 4
-    heads = dims.get("kv_heads", dims.get("heads", 1))
+    heads = -(-dims.get("kv_heads", dims.get("heads", 1)) // setup.job.parallel.tensor)
     layer = 2 * sequences * heads * dims["head_dim"] * (dims["s"] + evaluation.generate) * item
     step.sharding.forward_begin()
     cache = sink.alloc(layer * setup.layers, Category.ACTIVATIONS, "keys and values (cache)")

@@ -19,6 +19,7 @@ from oomph.predict.engine.heap import Heap, Storage, Tensor
 from oomph.predict.engine.piece import Piece, build
 from oomph.predict.engine.play import Scope, Weight, Weights, run
 from oomph.predict.engine.program import Values
+from oomph.predict.engine.sequence_parallel import SCATTER
 from oomph.predict.programs.load import Section
 from oomph.predict.sink import Template
 
@@ -133,7 +134,7 @@ def selective_policy(every: int) -> Callable[[str], bool]:
         if name == "aten.mm":
             products += 1
             return every < 2 or products % every != 0
-        return name in _KEPT_BY_POLICY
+        return name in _KEPT_BY_POLICY or name == SCATTER
 
     return keeps
 
@@ -208,6 +209,7 @@ def key_of(setup: Setup) -> tuple[object, ...]:
         job.batch.sequence,
         job.parallel.tensor,
         job.parallel.context,
+        setup.split,
         setup.sharded_in_compute,
         job.attention,
         job.loss,
@@ -269,6 +271,8 @@ def _instead(setup: Setup, loss: str) -> Any:
         return losses.fused
     if loss == losses.LOW:
         return losses.low
+    if loss == losses.PARALLEL:
+        return losses.parallel
     raise UsageError(
         f"unsupported: the loss {loss} with {setup.code.label} is not modelled; `oomph trace` runs the training script "
         "itself."

@@ -78,8 +78,9 @@ class Setup:
 
     @cached_property
     def dims(self) -> dict[str, int]:
-        """Dimensions of the model and the batch on this rank. Context parallelism divides the sequence; tensor parallelism
-        divides tensors (`program`). Where it has more ranks than there are key-value heads, each has a whole one."""
+        """Dimensions of the model and the batch on this rank. Context parallelism divides the sequence; tensor
+        parallelism divides tensors (`program`). Where it has more ranks than there are key-value heads, each has a
+        whole one."""
         job = self.job
         dims = dict(dimensions(job.model))
         dims["b"] = job.batch.micro

@@ -24,6 +24,9 @@ _DIVIDED = frozenset(
     )
 )
 
+#: Whose models are divided by torch.distributed.tensor.parallel with the sequence, as torchtitan does; "": a script's.
+_SEQUENCE_PARALLEL = frozenset(("", "pytorch", "torchtitan", "torchtune"))
+
 
 def check(job: Job) -> None:
     """Raises UsageError, beginning with "unsupported:", that names everything in the job that is not modelled."""
@@ -46,14 +49,29 @@ def _missing(job: Job) -> Iterator[str]:
         yield "pipeline parallelism"
     if parallel.expert > 1:
         yield "expert parallelism"
-    if parallel.sequence_parallel and parallel.tensor > 1:
-        yield "sequence parallelism beside tensor parallelism"
-    if parallel.tensor > 1 and job.model.family not in _DIVIDED:
-        yield f"tensor parallelism of the family {job.model.family}"
+    if parallel.tensor > 1:
+        yield from _tensor_parallel(job)
     if job.batch.image_size is not None:
         yield "images"
     if job.batch.sequence is None:
         yield "a batch without a sequence length"
+
+
+def _tensor_parallel(job: Job) -> Iterator[str]:
+    parallel, name = job.parallel, job.framework.name.lower()
+    if job.model.family not in _DIVIDED:
+        yield f"tensor parallelism of the family {job.model.family}"
+    if parallel.sequence_parallel:
+        if name not in _SEQUENCE_PARALLEL:
+            yield f"sequence parallelism under {job.framework.name}"
+        if job.method.lora is not None:
+            yield "adapters beside sequence parallelism"
+        if (job.batch.sequence or 0) // parallel.context % parallel.tensor:
+            yield f"a sequence that {parallel.tensor} tensor-parallel ranks do not divide evenly"
+    if job.loss == "fused_linear_ce":
+        yield "a fused output layer and loss beside tensor parallelism"
+    if job.method.lora is not None and name in ("torchtitan", "torchtune", "litgpt"):
+        yield f"{job.framework.name}'s adapters beside tensor parallelism"
 
 
 def assumptions(job: Job) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from oomph.job.families import dimensions
 from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES
 from oomph.predict.compose.setup import Setup
@@ -82,15 +83,13 @@ def _with_adapters(
 
 
 def unit_parameter(setup: Setup, parameter: Parameter) -> UnitParameter:
-    """One parameter of the model. Tensor parallelism divides the linear layers of blocks."""
+    """One parameter of the model, as one tensor-parallel rank has it."""
     job = setup.job
     precision = job.precision
     weight = setup.weight(parameter.relative)
     item = ITEM_BYTES[precision.weights]
     stored = setup.stored_bytes(parameter)
-    divided = (
-        job.parallel.tensor if parameter.kind in ("linear", "bias") and parameter.layers is not None else 1
-    )
+    divided = _parts(setup, parameter)
     compute = (
         ITEM_BYTES[precision.compute] if setup.sharded_in_compute and precision.compute != "fp8" else item
     )
@@ -107,6 +106,17 @@ def unit_parameter(setup: Setup, parameter: Parameter) -> UnitParameter:
         stored // divided if stored != int(parameter.numel * item) else None,
         tuple(parameter.shape) if divided == 1 else (),
     )
+
+
+def _parts(setup: Setup, parameter: Parameter) -> int:
+    """Into how many parts tensor parallelism divides a parameter."""
+    split = setup.split
+    if split is None or split.axis(parameter.relative) is None:
+        return 1
+    kv_heads = dimensions(setup.job.model).get("kv_heads", 0)
+    if parameter.module in ("k_proj", "v_proj") and kv_heads:
+        return min(split.ranks, kv_heads)
+    return split.ranks
 
 
 def adapters_of(setup: Setup, parameter: Parameter) -> list[UnitParameter]:

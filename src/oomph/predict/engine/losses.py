@@ -20,6 +20,7 @@ FUSED = "triton_ce"
 LINEAR = "fused_linear_ce"
 LOW = "eager_bf16"
 RECORDED = "eager_fp32"
+PARALLEL = "loss_parallel"
 
 
 def fused(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[Any]) -> bool:
@@ -51,6 +52,57 @@ def _in_place(heap: Heap, node: Node, _grads: Grads) -> list[Tensor | None]:
     logits = node.metas[0]
     assert logits is not None
     return [heap.view(logits, logits.shape, logits.strides)]
+
+
+def parallel(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[Any]) -> bool:
+    """Logits that stay divided by the vocabulary: log-softmax and its gradient are written as operators of their own
+    (torch/distributed/tensor/parallel/loss.py: _log_softmax, _nll_loss_and_log_softmax_backward)."""
+    heap = scope.heap
+    if name.startswith("aten._log_softmax"):
+        source = scope.tensor(arguments[0]["t"])
+        shifted = heap.new(source.shape, source.dtype, "shifted logits")
+        heap.release(heap.new(source.shape, source.dtype, "exponentials").storage)
+        result = heap.new(source.shape, source.dtype, "log-softmax")
+        heap.release(shifted.storage)
+        if scope.graph is not None and source.requires:
+            node = scope.graph.add("parallel log-softmax", [source], [result])
+            scope.graph.save(node, result)
+            node.back = _passes
+        scope.tensors[results[0]] = result
+        scope.storages[scope.program.tensors[results[0]][0]] = result.storage
+        return True
+    if not name.startswith("aten.nll_loss"):
+        return False
+    logs = scope.tensor(arguments[0]["t"])
+    loss = heap.new((), "fp32", "loss")
+    if scope.graph is not None and logs.requires:
+        node = scope.graph.add("parallel cross entropy", [logs], [loss])
+        scope.graph.save(node, logs)
+        node.metas = [logs]
+        node.back = _parallel_backward
+    scope.tensors[results[0]] = loss
+    scope.storages[scope.program.tensors[results[0]][0]] = loss.storage
+    return True
+
+
+def _passes(heap: Heap, _node: Node, grads: Grads) -> list[Tensor | None]:
+    grad = grads[0]
+    assert grad is not None
+    return [heap.view(grad, grad.shape, grad.strides)]
+
+
+def _parallel_backward(heap: Heap, node: Node, _grads: Grads) -> list[Tensor | None]:
+    """(zeros with the targets filled in + exp(log-softmax)) * gradient."""
+    logs = node.metas[0]
+    assert logs is not None
+    zeros, exponentials, total = (
+        heap.new(logs.shape, logs.dtype, name) for name in ("zeros", "exponentials", "sum")
+    )
+    heap.release(exponentials.storage)
+    result = heap.new(logs.shape, logs.dtype, "gradient of the logits")
+    heap.release(total.storage)
+    heap.release(zeros.storage)
+    return [result]
 
 
 def low(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[Any]) -> bool:

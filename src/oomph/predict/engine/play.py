@@ -15,6 +15,7 @@ from oomph.predict.engine.heap import Heap, Shape, Storage, Tensor, contiguous, 
 from oomph.predict.engine.program import Values
 from oomph.predict.engine.rules import RULES
 from oomph.predict.engine.rules.base import Call
+from oomph.predict.engine.staging import staged, stages_again
 from oomph.predict.programs.load import Program, Section
 
 #: Operators through which nothing trains: comparisons, factories, index arithmetic.
@@ -245,6 +246,8 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     weight = _weight_of(packet, inputs)
     heap.where = packet
     held = _dequantized(scope, weight, inputs)
+    copied, copied_back = staged(packet, inputs[0] if inputs else None, arguments, scope.torch)
+    copy = heap.allocate(copied, "copy for a collective", Category.COMMUNICATION)
     if packet == "oomph.rope":
         _in_place(scope, inputs[0], results[0])
     keeps = scope.policy is not None and scope.policy(packet)
@@ -258,8 +261,12 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
                 scope.kept.append(each.storage)
     for storage in held:
         heap.release(storage)
+    if copied:
+        heap.release(copy)
     if scope.graph is not None and any(each is not None and each.requires for each in inputs):
         _enter(scope, packet, inputs, arguments, made, scope.graph)
+        if copied_back:
+            stages_again(scope.graph, copied_back)
         if held:
             _dequantizes_again(scope.graph, [scope.heap.sizes[each.number] for each in held])
             if scope.keeps_inputs:
