@@ -73,6 +73,13 @@ def test_old_families_without_a_program_of_their_own_are_played_by_todays() -> N
     assert code.program("gemma") == "transformers-gemma"
 
 
+def test_a_plan_says_when_todays_class_stands_in_for_an_older_one() -> None:
+    framework = Framework(name="transformers", versions=(("transformers", "4.48.1"),))
+    (note,) = code_for(Job(framework=framework, model=Model(family="gemma"))).notes
+    assert "gemma of transformers 4.46 to 4.48 is not recorded" in note
+    assert code_for(Job(framework=framework, model=Model(family="llama"))).notes == ()
+
+
 @pytest.mark.parametrize(
     ("name", "versions", "reentrant"),
     [

@@ -60,8 +60,19 @@ def _model(job: Job, old: bool, shifts: bool) -> Code:
         inputs_want_gradients=below(job.framework, "transformers", 5, 0) is not True,
         lora_fp32=below(job.framework, "peft", 0, 12) is not True,
         quantized_input_kept=below(job.framework, "bitsandbytes", 0, 43) is True,
-        notes=tuple(note for name, note in _OTHERS.items() if name == job.framework.name.lower()),
+        notes=_notes(job, label if families is not None else ""),
     )
+
+
+def _notes(job: Job, older: str) -> tuple[str, ...]:
+    """What is played in place of something else. `older`: the releases meant, where they are not today's."""
+    found = [note for name, note in _OTHERS.items() if name == job.framework.name.lower()]
+    if older and job.model.family not in _RECORDED:
+        found.append(
+            f"{job.model.family} of {older} is not recorded: today's class is played. The loss of that time also copied "
+            "the shifted logits: up to 4 bytes more for each while it ran."
+        )
+    return tuple(found)
 
 
 def _reentrant(job: Job) -> bool:
