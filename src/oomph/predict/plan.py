@@ -122,25 +122,29 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
     )
 
 
-def _above(setup: Setup) -> dict[Phase, int]:
-    """How far the upper bound of each phase is above its peak, where Inductor's order decides between the two."""
+def _above(setup: Setup) -> dict[Phase, tuple[int, int]]:
+    """How far the upper bound of each phase is above its peak, where Inductor's order decides between the two, and how
+    far the interval has to reach. Of attention by ordinary operators, whose scores are the largest tensors by far, no
+    measurement says that the plain layer is a bound: there the interval reaches half as far again."""
     if not setup.order_decides:
         return {}
     least, most = PeakSink(compose=False), PeakSink(compose=False)
     compose(setup, least)
     compose(replace(setup, plain_layers=True), most)
     high = most.peaks()
-    return {
-        phase: max(0, high[phase].bytes - peak.bytes)
-        for phase, peak in least.peaks().items()
-        if phase in high
-    }
+    further = 1.5 if "aten._softmax" in pieces.operators_of(setup, "block") else 1.0
+    found = {}
+    for phase, peak in least.peaks().items():
+        if phase in high:
+            more = max(0, high[phase].bytes - peak.bytes)
+            found[phase] = (more, int(further * more))
+    return found
 
 
 def _phases(
     job: Job,
     sinks: list[tuple[Code, PeakSink, Step]],
-    above: dict[Phase, int],
+    above: dict[Phase, tuple[int, int]],
     prediction: Prediction | None,
 ) -> dict[Phase, PhasePeak]:
     """The peaks. Between two bounds the middle is predicted, and the interval holds both."""
@@ -149,19 +153,19 @@ def _phases(
     found: dict[Phase, PhasePeak] = {}
     for phase, peak in known[0].items():
         others = [each[phase].bytes for each in known[1:] if phase in each]
-        more = above.get(phase, 0)
+        more, most = above.get(phase, (0, 0))
         size = peak.bytes + more // 2
-        low, high = widen(size, "allocated", where, (peak.bytes, peak.bytes + more, *others))
+        low, high = widen(size, "allocated", where, (peak.bytes, peak.bytes + most, *others))
         found[phase] = PhasePeak(phase, size, low, high, peak.where, _terms(peak, more // 2))
     if prediction is None:
         return found
     for phase, its in prediction.phases.items():
         if phase not in found:
             continue
-        more = above.get(phase, 0)
+        more, most = above.get(phase, (0, 0))
         size = its.reserved_bytes + more // 2
         lowest, highest = widen(
-            size, "reserved", where, (its.reserved_low_bytes, its.reserved_high_bytes + more)
+            size, "reserved", where, (its.reserved_low_bytes, its.reserved_high_bytes + most)
         )
         found[phase] = replace(
             found[phase],

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from oomph.errors import UsageError
 from oomph.predict.compose.setup import Setup, recorded_loss
 from oomph.predict.engine import losses
 from oomph.predict.engine.adapters import PeftAdapters
-from oomph.predict.engine.compiled import HEAVY, operators, partition, read_again
+from oomph.predict.engine.compiled import HEAVY, operators, packet, partition, read_again
 from oomph.predict.engine.fused_adapters import FusedAdapters
 from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
@@ -98,6 +98,11 @@ def section(setup: Setup, name: str) -> Section:
     if found is None:
         raise UsageError(f"unsupported: the program of {setup.file.family} has no section {name}.")
     return fuse(setup.program, found, setup.code.fusions)
+
+
+def operators_of(setup: Setup, name: str) -> frozenset[str]:
+    """The operators of a section, without their overloads."""
+    return frozenset(packet(item[1]) for item in section(setup, name).items if item[0] == "op")
 
 
 @lru_cache(maxsize=4096)
@@ -301,14 +306,26 @@ def head(setup: Setup, mode: Mode) -> Piece:
     return _head(key_of(setup), _Keyed(setup), mode)
 
 
+class Left(NamedTuple):
+    """A block that Python holds when layers begin: its number, the program's storage, and whether the model's code
+    lets go of it before the output layer."""
+
+    block: int
+    storage: int
+    dropped: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Embedding and what all layers share. `left`: numbers of blocks that Python holds at its end beside the hidden
-    state; `held`: the hidden state is held until the model's forward has returned; `leaf`: bytes of the embedding's own
-    output, where the hidden state is another tensor."""
+    """Embedding and what all layers share.
+
+    left: numbers of blocks that Python holds at its end beside the hidden state. held: the hidden state is held until
+    the stack of layers has returned. leaf: bytes of the embedding's own output, where the hidden state is another
+    tensor.
+    """
 
     piece: Piece
-    left: tuple[int, ...]
+    left: tuple[Left, ...]
     held: bool
     inputs: int
     leaf: int
@@ -321,9 +338,10 @@ def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
     before = section(inner, "before")
     piece = build(scope, before, requires=False)
     variant = inner.program
+    dropped = {item[1] for item in section(inner, "after").items if item[0] == "drop"}
     alive = [
-        storage.number
-        for storage in scope.storages.values()
+        Left(storage.number, number, number in dropped)
+        for number, storage in scope.storages.items()
         if storage.number >= 0 and storage.number != piece.out and _is_left(piece, storage.number)
     ]
     assert before.outlet is not None
@@ -334,7 +352,8 @@ def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
         for item in section(inner, name).items
     )
     inputs = sum(scope.values[str(each[1])] for each in variant.storages if each[0] == "input")
-    return Front(piece, tuple(dict.fromkeys(alive)), late, inputs, _leaf_bytes(scope, before, exit_storage))
+    alive = list({each.block: each for each in alive}.values())
+    return Front(piece, tuple(alive), late, inputs, _leaf_bytes(scope, before, exit_storage))
 
 
 def _leaf_bytes(scope: Scope, before: Section, exit_storage: int) -> int:
