@@ -15,7 +15,7 @@ from oomph.job.resolve import resolve
 from oomph.memory.categories import Category
 from oomph.memory.prediction import Prediction
 from oomph.phases import Phase
-from oomph.predict.compose import supported
+from oomph.predict.compose import pieces, supported
 from oomph.predict.compose.run import compose, gpu_of, setup_of
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
