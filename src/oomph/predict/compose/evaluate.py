@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from oomph.job.model import ITEM_BYTES, Job
+from oomph.job.model import ITEM_BYTES, Dimension, Job, Model
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import pieces
@@ -40,7 +40,19 @@ def evaluating(setup: Setup) -> Setup:
         micro=evaluation.batch or job.batch.micro,
         sequence=evaluation.sequence or job.batch.sequence,
     )
-    return Setup(msgspec.structs.replace(job, batch=batch), setup.code, setup.gpu, setup.torch)
+    evaluated = msgspec.structs.replace(job, batch=batch, model=_without_dropout(job.model))
+    return Setup(evaluated, setup.code, setup.gpu, setup.torch)
+
+
+def _without_dropout(model: Model) -> Model:
+    """The model as `eval()` leaves it."""
+    config = [
+        msgspec.structs.replace(each, value=0.0) if "drop" in each.key and each.value else each
+        for each in model.config
+    ]
+    if not any("drop" in each.key for each in config):
+        config.append(Dimension(key="dropout", value=0.0))
+    return msgspec.structs.replace(model, config=tuple(config))
 
 
 def evaluate(step: Step) -> None:
@@ -53,7 +65,7 @@ def evaluate(step: Step) -> None:
     inputs = sink.alloc(front.inputs, Category.ACTIVATIONS, "batch")
     step.sharding.forward_begin()
     handles = sink.play(front.piece.forward, [sink.alloc(0, Category.UNKNOWN, "nothing")])
-    left = [handles[each] for each in front.left if handles[each] >= 0]
+    left = [(handles[each.block], each.dropped) for each in front.left if handles[each.block] >= 0]
     hidden = first = handles[front.piece.out]
     for number in range(setup.layers):
         unit = step.units.blocks[number]
@@ -71,6 +83,9 @@ def evaluate(step: Step) -> None:
         step.sharding.forward_after(unit)
     if front.held:
         sink.free(first)
+    for handle, dropped in left:
+        if dropped:
+            sink.free(handle)
     sink.phase(Phase.EVAL, "output layer and loss")
     head = pieces.head(setup, _NO_GRAD)
     handed = [hidden] if head.model is None else sink.play(head.model, [hidden])
@@ -79,7 +94,7 @@ def evaluate(step: Step) -> None:
         if handles[each] >= 0:
             sink.free(handles[each])
     step.sharding.forward_end()
-    for handle in (*left, inputs):
+    for handle in (*(each for each, dropped in left if not dropped), inputs):
         sink.free(handle)
     _concatenate(step, collected, held)
 

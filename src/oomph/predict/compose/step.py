@@ -178,7 +178,11 @@ class Forward:
         self.sink = step.sink
         self.layers: list[Layer] = []
         self.casts: list[int] = []
+        #: What layers share and backward needs; and what lives as long as the graph (reentrant checkpoints' arguments).
         self.left: list[int] = []
+        self.graphs: list[int] = []
+        self._needed: set[int] = set()
+        self._arguments: set[int] = set()
         self.inputs = -1
         #: The leaf that the graph holds, where the embedding's output was made to want a gradient (-1: there is none).
         self.leaf = -1
@@ -203,7 +207,6 @@ class Forward:
         self.front_handles = sink.play(self.front.piece.forward, [nothing])
         if step.units.front:
             step.sharding.forward_after(step.units.front)
-        self.left = [self.front_handles[each] for each in self.front.left if self.front_handles[each] >= 0]
         self._casts(self.front.piece, self.front_handles)
         hidden = self.front_handles[self.front.piece.out]
         self.first_hidden = hidden
@@ -288,11 +291,15 @@ class Forward:
             handles = sink.play(piece.forward, [hidden])
             self._casts(piece, handles)
             kept = [handles[each] for each in piece.policy]
+            self._needed |= piece.uses
+            if self.reentrant(number):
+                self._arguments |= piece.uses
             self.layers.append(Layer(hidden, None, kept, checkpointed=True))
         else:
             piece = pieces.block(self.setup, self.mode(number, accumulates))
             handles = sink.play(piece.forward, [hidden])
             self._casts(piece, handles)
+            self._needed |= piece.saves
             self.layers.append(Layer(hidden, piece, handles))
         step.sharding.forward_after(unit)
         return handles[piece.out]
@@ -302,7 +309,9 @@ class Forward:
         sink.phase(Phase.FORWARD, "output layer and loss")
         if step.units.head:
             step.sharding.forward_before(step.units.head)
-        self.head = pieces.head(self.setup, Mode(accumulates=accumulates, requires=self.requires(self.setup.layers)))
+        self.head = pieces.head(
+            self.setup, Mode(accumulates=accumulates, requires=self.requires(self.setup.layers))
+        )
         handed: Sequence[int] = [hidden]
         if self.head.model is not None:
             handed = sink.play(self.head.model, handed)
@@ -320,6 +329,16 @@ class Forward:
     def _stack_returned(self) -> None:
         """The stack of layers has returned: its caller's names are gone. What no layer saved is free (the embedding's
         output where it had a name of its own)."""
+        needed = self._needed | self.front.piece.saves
+        for each in self.front.left:
+            handle = self.front_handles[each.block]
+            if handle < 0:
+                continue
+            if each.dropped and each.storage not in needed:
+                self.sink.free(handle)
+            else:
+                # CheckpointFunction keeps the call with its arguments, and dies with the graph.
+                (self.graphs if each.storage in self._arguments else self.left).append(handle)
         first = self.layers[0]
         if (
             self.front.held
@@ -355,6 +374,7 @@ class Backward:
         self._front(hidden_grad)
         step.sharding.backward_after(0, self.root_grads)
         step.sharding.backward_end()
+        self.attributes += forward.graphs
         for handle in (*self.late, *forward.left):
             sink.free(handle)
         sink.free(forward.inputs)

@@ -42,6 +42,7 @@ class Piece:
     what a checkpoint policy keeps for the recomputation. attributes: of what lives as long as the graph, that is, as
     the loss or the logits of the caller. model: what runs before `forward`, until the model returned, where the loss is
     its caller's: `forward` is handed all of its blocks. loss_backward: what runs before `backward` in the same way.
+    saves: storages of the program that nodes keep. uses: those of other sections that were read.
     """
 
     forward: Template
@@ -59,6 +60,8 @@ class Piece:
     attributes: tuple[int, ...] = ()
     model: Template | None = None
     loss_backward: Template | None = None
+    saves: frozenset[int] = frozenset()
+    uses: frozenset[int] = frozenset()
 
 
 def template(heap: Heap, begin: int, end: int, first_own: int, sizes: int | None = None) -> Template:
@@ -144,6 +147,7 @@ def build(
         if each.storage.refs <= 0 and each.storage.number >= 0
     )
     saved = entry is not None and _saves(entry, graph) > 0
+    saves, uses = _held(scope)
     piece = Piece(
         forward,
         out.storage.number,
@@ -156,6 +160,8 @@ def build(
         policy=tuple(each.number for each in scope.kept),
         attributes=tuple(each.number for each in scope.attributes),
         model=model,
+        saves=saves,
+        uses=uses,
     )
     if graph is None or not out.requires:
         return piece
@@ -215,6 +221,15 @@ def _saves(entry: Tensor, graph: Graph | None) -> int:
     if graph is None:
         return 0
     return sum(each.saved.count(entry.storage) for each in graph.nodes)
+
+
+def _held(scope: Scope) -> tuple[frozenset[int], frozenset[int]]:
+    """The program's storages that nodes keep, and those of other sections that were read."""
+    kept = {id(each) for node in (scope.graph.nodes if scope.graph else ()) for each in node.saved}
+    return (
+        frozenset(number for number, each in scope.storages.items() if id(each) in kept),
+        frozenset(number for number, each in scope.storages.items() if each.name.startswith("outer:")),
+    )
 
 
 def _finished(piece: Piece, heap: Heap, graph: Graph, first: Node | None, count: int, events: int) -> Piece:
