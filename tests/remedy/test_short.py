@@ -54,6 +54,19 @@ def test_it_is_that_of_the_whole_model(strategy):
     assert compared == (28 if strategy == "none" else 24)
 
 
+@pytest.mark.parametrize(
+    "strategy", ["fsdp2_full", "fsdp1_full_shard", "fsdp2_no_reshard", "fsdp1_shard_grad_op"]
+)
+def test_it_is_where_activations_are_most(strategy):
+    """Long sequences on many ranks: the peak is early in backward, not late."""
+    for mode, sync, steps in itertools.product(("none", "full"), (True, False), (1, 2)):
+        few = job(strategy, mode, "fused", steps, BF16)
+        ranks = 1 if strategy == "none" else 256
+        parallel = replace(few.parallel, data=ranks, sync_each_batch=sync)
+        each = replace(few, parallel=parallel, batch=Batch(micro=4, sequence=8192, accumulation=steps))
+        assert short_peak_bytes(each) == pytest.approx(peak_bytes(each), abs=4096), (mode, sync, steps)
+
+
 def test_what_is_not_regular_is_left_to_the_whole_model():
     base = job("none", "none", "fused", 1, BF16)
 

@@ -36,7 +36,7 @@ from oomph.predict.sharding import strategy_for
 from oomph.predict.sharding.base import UnitParameter
 from oomph.predict.sink import Sink
 
-_FEW, _NEAR = 3, 2
+_FEW, _NEAR = 4, 2
 _FEW_ALONE, _NEAR_ALONE = 2, 1
 #: Below this number of layers there is nothing to win.
 _MANY = 12
@@ -209,6 +209,6 @@ def _role(where: str, layers: int, near: int) -> str:
         number = int(found[0])
         if number < near:
             return f"<{number}"
-        return "last" if number == layers - 1 else _BETWEEN
+        return f">{layers - number}" if layers - number <= near else _BETWEEN
 
     return _LAYER.sub(role, where)

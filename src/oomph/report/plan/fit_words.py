@@ -20,7 +20,12 @@ def exit_code(found: FitResult) -> int:
     predicted."""
     if not found.base.ranks:
         return 2
-    return 0 if found.fits or found.choices or found.room_bytes is None else 1
+    return 0 if found.fits or found.room_bytes is None or any(map(_is_sure, found.choices)) else 1
+
+
+def _is_sure(choice: Choice) -> bool:
+    """Whether its upper end fits, and the play through the allocator, where there was one, does not leave it open."""
+    return choice.plan is None or choice.plan.fits is True
 
 
 def headline(found: FitResult) -> str:
@@ -35,7 +40,8 @@ def headline(found: FitResult) -> str:
         near = found.nearest
         closest = "" if near is None else f"; {listed(near)} comes nearest, with {size(near)}"
         return f"{where}, and nothing that is allowed makes it fit{closest}"
-    return f"{where}; {listed(found.choices[0])} makes it fit, with {size(found.choices[0])}"
+    does = "makes it fit" if _is_sure(found.choices[0]) else "may make it fit"
+    return f"{where}; {listed(found.choices[0])} {does}, with {size(found.choices[0])}"
 
 
 def listed(choice: Choice) -> str:
