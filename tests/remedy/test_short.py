@@ -55,7 +55,7 @@ def test_it_is_that_of_the_whole_model(strategy):
 
 
 @pytest.mark.parametrize(
-    "strategy", ["fsdp2_full", "fsdp1_full_shard", "fsdp2_no_reshard", "fsdp1_shard_grad_op"]
+    "strategy", ["none", "ddp", "fsdp2_full", "fsdp1_full_shard", "fsdp2_no_reshard", "fsdp1_shard_grad_op"]
 )
 def test_it_is_where_activations_are_most(strategy):
     """Long sequences on many ranks: the peak is early in backward, not late."""
