@@ -92,6 +92,9 @@ def _is_regular(job: Job, layers: int) -> bool:
         and job.checkpointing.mode != "every_n"
         and (job.optimizer.impl != "in_backward" or job.parallel.strategy == "none")
         and job.evaluation.batch is None
+        and not (
+            job.parallel.strategy == "ddp" and job.method.lora is not None
+        )  # buckets that few layers do not fill
         and not job.method.frozen
         and job.model.family not in _ALTERNATE
         and not any(job.model.get(key) for key in _DIFFER)
