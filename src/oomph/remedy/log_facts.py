@@ -114,7 +114,9 @@ def _short_name(name: str, case: Case) -> str | None:
         <= capacity.bytes
         <= max(each.total_bytes, each.total_high_bytes) + capacity.slack_bytes + (1 << 20)
     ]
-    return fitting[0].short_name if len(fitting) == 1 else None
+    # SXM and PCIe cards of one size are alike in what the plan asks of a GPU.
+    kinds = {(each.capability, each.multiprocessors) for each in fitting}
+    return fitting[0].short_name if len(kinds) == 1 else None
 
 
 def _before(case: Case, name: str) -> Iterator[Fact]:

@@ -282,7 +282,10 @@ def _contradiction(sources: _Sources, facts: Facts) -> str:
     """Why what is said cannot be one job: several values of a setting that decides."""
     others = [each for each in sources.imported if each.kind != "log"]
     for path, problem in facts.problems:
-        if not any(path in each.values for each in others):
+        settled = (
+            sources.given_batch if path == "batch.micro" else any(path in each.values for each in others)
+        )
+        if not settled:
             return f"No job can be made of the log: {problem}."
     micro, printed = facts.values.get("batch.micro"), sources.said("batch.micro")
     if micro is not None and printed is not None and micro.value != printed.value and not sources.given_batch:

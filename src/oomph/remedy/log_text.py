@@ -6,10 +6,11 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from oomph.errors import OomphError
 from oomph.evidence.model import Document, Quote
-from oomph.job.importers import Imported, read
+from oomph.job.importers import Imported, printed, read
 from oomph.job.importers.logs import in_log
 
 #: Configurations stand at the start; of a log that keeps more before its failure, no more is looked at.
@@ -19,7 +20,7 @@ _LONGEST_LINE = 20_000
 #: Blocks that are tried, and lines of one.
 _MOST = 40
 _BLOCK_LINES = 600
-#: `Namespace(...)` is what argparse prints; the importers read objects that are called arguments.
+#: `Namespace(...)` is what argparse prints; the reader of objects takes those that are called arguments.
 _NAMESPACE = re.compile(r"\bNamespace\(")
 #: A word and a colon before a configuration: "config: {", "2025-03-04 09:00:00 INFO Running with args: {".
 _OPENS = re.compile(r"^(?:[^{}\n]{0,200}[\s:=])?(?=\{\s*(?:['\"]|$))")
@@ -33,9 +34,9 @@ def configurations(document: Document, until: int) -> tuple[Imported, ...]:
     """What the lines of a document before line index `until` say of its job, each format once. What several writers
     print into each other is taken of the first that prints a configuration. Nothing raises."""
     lines = _lines(document, until)
-    text = _NAMESPACE.sub("ScriptArguments(", "\n".join(lines))
+    text = "\n".join(lines)
     found = {each.kind: each for each in reversed(in_log(text, "the log"))}
-    for block in _blocks(lines):
+    for block in (*_namespaces(text), *_blocks(lines)):
         try:
             imported = read(block)
         except OomphError:
@@ -60,6 +61,14 @@ def line_of(document: Document, until: int, said: str) -> Quote | None:
         if place is not None and first.lower() in line.text[place.end() :].lower():
             return document.quote(index)
     return None
+
+
+def _namespaces(text: str) -> Iterator[str]:
+    """What argparse prints of its arguments, as JSON."""
+    for match in islice(_NAMESPACE.finditer(text), 3):
+        one = printed.find(f"ScriptArguments({text[match.end() : match.end() + 200_000]}")
+        if one is not None:
+            yield json.dumps(dict(one[1]), default=str)
 
 
 def _lines(document: Document, until: int) -> list[str]:

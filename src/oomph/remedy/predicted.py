@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.model import Advice, Step
@@ -33,6 +33,7 @@ class Beside:
     agreement: Agreement
     fields: tuple[JobField, ...]
     notes: tuple[str, ...]
+    _known: dict[str, PredictedSaving | None] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def planned(self) -> PlannedJob:
@@ -64,8 +65,11 @@ class Beside:
     def saving(self, code: str) -> PredictedSaving | None:
         """Of the mildest change with an action's code; None where no change of a job has it, or what is allocated does
         not show it."""
-        if code in _NOT_ALLOCATED:
-            return None
+        if code not in self._known:
+            self._known[code] = None if code in _NOT_ALLOCATED else self._predicted(code)
+        return self._known[code]
+
+    def _predicted(self, code: str) -> PredictedSaving | None:
         change = by_code(self.job, code)
         if change is None:
             reason = self._why_not(code)
