@@ -69,8 +69,8 @@ def _notes(job: Job, older: str) -> tuple[str, ...]:
     found = [note for name, note in _OTHERS.items() if name == job.framework.name.lower()]
     if older and job.model.family not in _RECORDED:
         found.append(
-            f"{job.model.family} of {older} is not recorded: today's class is played. The loss of that time also copied "
-            "the shifted logits: up to 4 bytes more for each while it ran."
+            f"{job.model.family} of {older} is not recorded: today's class is played. The loss of that time copied "
+            "the shifted logits too: up to 4 bytes more for each while it ran."
         )
     return tuple(found)
 
