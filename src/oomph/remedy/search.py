@@ -26,6 +26,8 @@ from oomph.remedy.room import Planner, Predictor, planned, predicted, quickly, r
 
 #: Combinations that are looked at, at most.
 MOST = 20_000
+#: Of whole predictions, where a search by a few layers was wrong.
+_WHOLE = 300
 #: Choices that are returned, at most, and of them played through the allocator.
 SHOWN, REPLAYED = 8, 3
 _LARGEST = 6
@@ -110,6 +112,10 @@ def fit(
         search.run(offered, room.failing)
     exact = predicted if predictor is quickly else predictor
     choices = _confirmed(_best(search.fitting), exact, room.bytes)
+    if search.fitting and not choices:  # a whole prediction that differs: then all are whole
+        search = _Search(job, room.bytes, exact, min(most, _WHOLE))
+        search.run(_without_deepspeed(job, offered), room.failing)
+        choices = _best(search.fitting)
     if replay:
         choices = _replayed(choices, planner)
     nearest = None if choices else search.nearest

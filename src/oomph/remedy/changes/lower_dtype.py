@@ -26,7 +26,7 @@ _AUTOCAST = {
 _PURE = {
     "transformers": "AutoModelForCausalLM.from_pretrained(..., dtype=torch.{torch})   # torch_dtype before 4.56; "
     "and no {dtype}=True",
-    "axolotl": "bfloat16: true\nbf16: full",
+    "axolotl": "bfloat16: true\nbf16: false",
     "llamafactory": "pure_bf16: true",
     "torchtune": "dtype: {dtype}",
     "torchtitan": '[training]\ndtype = "{torch}"',

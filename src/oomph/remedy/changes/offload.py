@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from oomph.job.model import Job
 from oomph.phases import Phase
 from oomph.remedy.changes.base import EVERYWHERE, Change
-from oomph.remedy.changes.written import ZERO, dialect, written
+from oomph.remedy.changes.written import ZERO, dialect, major, written
 
 _PARAMETERS = {
     "transformers": 'fsdp_config={"cpu_offload": True, ...},',
@@ -75,6 +75,10 @@ class OffloadParameters(Change):
 
     def lines(self, job: Job) -> tuple[str, ...]:
         """By framework."""
+        version = major(job, "transformers")
+        if dialect(job) in ("transformers", "trl") and version is not None and version < 5:
+            if job.parallel.strategy != "zero3":
+                return ('fsdp="full_shard auto_wrap offload",',)
         return written(job, _ZERO_PARAMETERS if job.parallel.strategy == "zero3" else _PARAMETERS)
 
     def verify(self, job: Job) -> str:

@@ -17,7 +17,7 @@ _STAGE = (
 )
 _ZERO = {
     "transformers": _STAGE,
-    "axolotl": "deepspeed: deepspeed_configs/zero{stage}_bf16.json",
+    "axolotl": "deepspeed: deepspeed_configs/{file}",
     "llamafactory": "deepspeed: examples/deepspeed/ds_z{stage}_config.json",
     "lightning": 'Trainer(..., strategy="deepspeed_stage_{stage}")',
     "accelerate": "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: {stage}",
@@ -120,10 +120,12 @@ class Shard(Change):
     def lines(self, job: Job) -> tuple[str, ...]:
         """By framework."""
         if self.strategy.startswith("zero"):
-            return written(job, _ZERO, stage=self.strategy[-1])
+            stage = self.strategy[-1]
+            return written(
+                job, _ZERO, stage=stage, file="zero3_bf16.json" if stage == "3" else f"zero{stage}.json"
+            )
         full = LEVEL[self.strategy] == LEVEL["zero3"]
-        version = major(job, "transformers")
-        if dialect(job) in ("transformers", "trl") and version is not None and version < 5:
+        if dialect(job) in ("transformers", "trl") and self.strategy.startswith("fsdp1"):
             return (_OLD_FSDP.replace("{name}", "full_shard" if full else "shard_grad_op"),)
         words = {"reshard": full, "yaml": str(full).lower(), "titan": "always" if full else "never"}
         return written(job, _FSDP, **words, ranks=job.parallel.data)
@@ -189,13 +191,11 @@ def options(job: Job) -> tuple[Change, ...]:
     from oomph.remedy.changes.cards import per_node
 
     name = dialect(job)
+    old = job.parallel.strategy.startswith("fsdp1") or _has_fsdp1_only(job)
     fsdp2: tuple[Change, ...] = (Shard("fsdp2_no_reshard"), Shard("fsdp2_full"))
-    if job.parallel.strategy.startswith("fsdp1"):
+    if old:
         fsdp2 = (Shard("fsdp1_shard_grad_op"), Shard("fsdp1_full_shard"))
-    hybrid = HybridShard(
-        "fsdp1_hybrid_shard" if job.parallel.strategy.startswith("fsdp1") else "fsdp2_hybrid_shard",
-        per_node(job),
-    )
+    hybrid = HybridShard("fsdp1_hybrid_shard" if old else "fsdp2_hybrid_shard", per_node(job))
     zero: tuple[Change, ...] = (Shard("zero1"), Shard("zero2"), Shard("zero3"))
     if job.parallel.strategy in ZERO or name == "deepspeed":
         return zero
@@ -204,3 +204,9 @@ def options(job: Job) -> tuple[Change, ...]:
     if name in (*ON_TRAINER, "accelerate", "lightning", ""):
         return (zero[0], zero[1], fsdp2[0], hybrid, fsdp2[1], zero[2])
     return zero[:1]
+
+
+def _has_fsdp1_only(job: Job) -> bool:
+    """transformers' own arguments know FSDP2 since 5."""
+    version = major(job, "transformers")
+    return dialect(job) in ("transformers", "trl", "llamafactory") and version is not None and version < 5
