@@ -20,8 +20,9 @@ def message(allocated: str = "21.00 GiB", cached: str = "0.50 GiB", process: str
     """2 GiB were asked for, 1 GiB of 24 GiB was free."""
     return (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
-        f"24.00 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has {process} memory in use. Of "
-        f"the allocated memory {allocated} is allocated by PyTorch, and {cached} is reserved by PyTorch but unallocated."
+        "24.00 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has "
+        f"{process} memory in use. Of the allocated memory {allocated} is allocated by PyTorch, and "
+        f"{cached} is reserved by PyTorch but unallocated."
     )
 
 

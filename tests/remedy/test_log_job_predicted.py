@@ -25,8 +25,9 @@ CODES = ("micro-batch", "checkpointing", "chunked-loss", "shorter-sequence")
 def message(free: str = "1.00 GiB", asked: str = "3.00 GiB", reserved: str = "160.00 GiB") -> str:
     return (
         f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of "
-        f"192.00 GiB of which {free} is free. Including non-PyTorch memory, this process has 161.00 GiB memory in use. Of "
-        f"the allocated memory {reserved} is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
+        f"192.00 GiB of which {free} is free. Including non-PyTorch memory, this process has 161.00 GiB "
+        f"memory in use. Of the allocated memory {reserved} is allocated by PyTorch, and 0 bytes is reserved "
+        "by PyTorch but unallocated."
     )
 
 
