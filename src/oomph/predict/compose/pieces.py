@@ -20,7 +20,7 @@ from oomph.predict.engine.piece import Piece, build
 from oomph.predict.engine.play import Scope, Weight, Weights, run
 from oomph.predict.engine.program import Values
 from oomph.predict.engine.sequence_parallel import SCATTER
-from oomph.predict.programs.load import Section
+from oomph.predict.programs.load import Program, Section
 from oomph.predict.sink import Template
 
 _KEPT_BY_POLICY = frozenset(
@@ -62,7 +62,9 @@ def _weights(setup: Setup, frozen: frozenset[str]) -> Weights:
 
 def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
     heap = Heap()
-    graph = Graph(heap, accumulates=mode.accumulates, fused=fused) if mode.grad else None
+    graph = None
+    if mode.grad:
+        graph = Graph(heap, accumulates=mode.accumulates, fused=fused, gpu=setup.gpu, torch=setup.torch)
     adapters = None
     lora = setup.job.method.lora
     if lora is not None and setup.code.lora == "peft":
@@ -97,7 +99,19 @@ def section(setup: Setup, name: str) -> Section:
     )
     if found is None:
         raise UsageError(f"unsupported: the program of {setup.file.family} has no section {name}.")
-    return fuse(setup.program, found, setup.code.fusions)
+    found = fuse(setup.program, found, setup.code.fusions)
+    return _last_named(setup.program, found) if name in ("after", "loss") else found
+
+
+def _last_named(program: Program, its: Section) -> Section:
+    """What came out of the last layer has a number of that layer and one of `after`: a drop of the one is one of the
+    other."""
+    outlet, inlet = program.sections["block"].outlet, program.sections["after"].inlet
+    if outlet is None or inlet is None:
+        return its
+    gone, stands = program.tensors[outlet][0], program.tensors[inlet][0]
+    items = [["drop", stands] if item == ["drop", gone] else item for item in its.items]
+    return Section(items, its.inlet, its.outlet)
 
 
 def operators_of(setup: Setup, name: str) -> frozenset[str]:
@@ -342,7 +356,9 @@ def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
     alive = [
         Left(storage.number, number, number in dropped)
         for number, storage in scope.storages.items()
-        if storage.number >= 0 and storage.number != piece.out and _is_left(piece, storage.number)
+        if storage.number >= 0
+        and storage.number not in (piece.out, *piece.casts)
+        and _is_left(piece, storage.number)
     ]
     assert before.outlet is not None
     exit_storage = variant.tensors[before.outlet][0]

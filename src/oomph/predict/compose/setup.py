@@ -9,7 +9,8 @@ from oomph.errors import UsageError
 from oomph.hardware.gpus import Gpu
 from oomph.job.families import Architecture, architecture, dimensions, major_of
 from oomph.job.families.architecture import Parameter
-from oomph.job.model import ITEM_BYTES, Job
+from oomph.job.families.build import Reader
+from oomph.job.model import ITEM_BYTES, Job, Model
 from oomph.predict.engine.play import Weight
 from oomph.predict.engine.program import with_views
 from oomph.predict.engine.sequence_parallel import Split, divide
@@ -28,6 +29,16 @@ _ROTARY = {
 }
 #: Rates of dropout of heads for other tasks than the recorded ones.
 _ON_HEADS = ("summary_", "classifier_", "seq_classif", "qa_")
+#: What transformers' classes are for, by how their names end; BertForPreTraining has a small head beside.
+_TASKS = (
+    ("ForMaskedLM", "masked_lm"),
+    ("ForPreTraining", "masked_lm"),
+    ("ForSequenceClassification", "sequence_classification"),
+    ("ForImageClassification", "image_classification"),
+    ("ForTokenClassification", "token_classification"),
+    ("ForQuestionAnswering", "question_answering"),
+    ("ForMultipleChoice", "multiple_choice"),
+)
 #: Elements below which bitsandbytes and PEFT leave nothing: quantised are the weights of linear layers only.
 _HALF = ("bf16", "fp16")
 
@@ -84,7 +95,13 @@ class Setup:
         job = self.job
         dims = dict(dimensions(job.model))
         dims["b"] = job.batch.micro
-        dims["s"] = (job.batch.sequence or 1) // job.parallel.context
+        dims["classes"] = classes(job.model)
+        if "patches" in dims:
+            # One side: `supported` refuses images that are not square.
+            dims["side"] = dims["image"] // dims["patch"]
+            dims["s"] = dims["patches"] + 1
+        else:
+            dims["s"] = (job.batch.sequence or 1) // job.parallel.context
         tensor = job.parallel.tensor
         if "kv_heads" in dims:
             dims["kv_heads"] = max(dims["kv_heads"], tensor)
@@ -163,6 +180,19 @@ class Setup:
         return "eager" if name == "eager" else "sdpa"
 
     @cached_property
+    def task(self) -> str:
+        """What the model is trained for, as programs name it: by the class that config.json names, or the first of
+        those that the family was recorded for. Raises UsageError for a class whose head was not recorded."""
+        recorded = list(dict.fromkeys(task_of(each) for each in self.file.variants))
+        task = task_of_class(self.job.model) or ("masked_lm" if "masked_lm" in recorded else recorded[0])
+        if task not in recorded:
+            raise UsageError(
+                f"unsupported: {task.replace('_', ' ')} with {self.file.framework}'s {self.file.family} has not been "
+                "recorded; `oomph trace` runs the training script itself."
+            )
+        return task
+
+    @cached_property
     def variant(self) -> Variant:
         """The variant that fits best. Raises UsageError where none fits."""
         dims = self.dims
@@ -170,7 +200,9 @@ class Setup:
         relation = "equal" if heads == kv_heads else "single" if kv_heads == 1 else "grouped"
         one = dims["b"] == 1
         found = [
-            each for each in self.file.variants if each.precision == self.precision and self._lora_fits(each)
+            each
+            for each in self.file.variants
+            if each.precision == self.precision and self._lora_fits(each) and task_of(each) == self.task
         ]
         if not found:
             raise UsageError(
@@ -374,6 +406,22 @@ class Setup:
 def _begins(name: str, prefix: str) -> bool:
     """Whether a name begins with a prefix; `layers.1` is not that of `layers.10`."""
     return name.startswith(prefix) and not (prefix[-1:].isdigit() and name[len(prefix) :][:1].isdigit())
+
+
+def classes(model: Model) -> int:
+    """Classes of a classifier, as its configuration says."""
+    return Reader(model).labels
+
+
+def task_of_class(model: Model) -> str:
+    """What the class that config.json names is for; "" where it names none, or the family's usual one."""
+    name = Reader(model).architecture
+    return next((task for end, task in _TASKS if name.endswith(end)), "")
+
+
+def task_of(variant: Variant) -> str:
+    """What a variant's model was trained for."""
+    return str(variant.more.get("task", "causal_lm"))
 
 
 def recorded_loss(variant: Variant) -> str:

@@ -54,6 +54,8 @@ class Step:
     _ties: dict[str, str] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     _views: set[str] = field(default_factory=set)
+    #: The batch of the last forward: the loop's variable has it until there is another one (-1: none).
+    _batch: int = -1
 
     def load(self) -> None:
         """The model on the device, wrapped; the optimizer is made."""
@@ -110,6 +112,12 @@ class Step:
         for handle in self._kept:
             self.sink.free(handle)
         self._kept = []
+
+    def next_batch(self, handle: int) -> None:
+        """The loop's variable is bound to another batch."""
+        if self._batch >= 0:
+            self.sink.free(self._batch)
+        self._batch = handle
 
     def begin_backward(self) -> None:
         """No parameter has a new gradient yet."""
@@ -183,7 +191,6 @@ class Forward:
         self.graphs: list[int] = []
         self._needed: set[int] = set()
         self._arguments: set[int] = set()
-        self.inputs = -1
         #: The leaf that the graph holds, where the embedding's output was made to want a gradient (-1: there is none).
         self.leaf = -1
         self.kept: list[int] = []
@@ -198,7 +205,7 @@ class Forward:
         accumulates = step.sharding.holds_gradients()
         self.trains_front = any(each.trainable for each in self._front_parameters())
         self.front = pieces.front(self.setup, Mode(accumulates=accumulates))
-        self.inputs = sink.alloc(self.front.inputs, Category.ACTIVATIONS, "batch")
+        step.next_batch(sink.alloc(self.front.inputs, Category.ACTIVATIONS, "batch"))
         step.sharding.forward_begin()
         step.workspace("forward")
         if step.units.front:
@@ -377,7 +384,6 @@ class Backward:
         self.attributes += forward.graphs
         for handle in (*self.late, *forward.left):
             sink.free(handle)
-        sink.free(forward.inputs)
 
     def _head(self) -> int:
         step, forward = self.step, self.forward

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
+from oomph.hardware.gpus import Gpu
 from oomph.memory.categories import Category
+from oomph.memory.kernels.iteration import reduction
+from oomph.memory.kernels.reduce_launch import Kernel, scratch
 from oomph.predict.engine.compiled import HEAVY
-from oomph.predict.engine.heap import Heap, Shape, Storage, Tensor, contiguous, is_dense, numel
+from oomph.predict.engine.heap import ITEM, Heap, Shape, Storage, Tensor, contiguous, is_dense, numel
 
 #: Gradients of a node's results, one per result; None where none came.
 Grads = list[Tensor | None]
@@ -58,6 +63,11 @@ class Edge:
     dtype: str
 
 
+class _Processors(NamedTuple):
+    multiprocessors: int
+    threads_per_multiprocessor: int
+
+
 @dataclass(frozen=True)
 class LeafGrad:
     """A gradient that reached a leaf."""
@@ -66,11 +76,42 @@ class LeafGrad:
     tensor: Tensor
 
 
+@lru_cache(maxsize=1024)
+def _partial_sums(
+    shape: Shape, strides: Shape, dims: Shape, item: int, gpu: tuple[int, int], torch: tuple[int, int]
+) -> int:
+    whole = reduction(shape, strides, dims, item, [item])
+    launches = (scratch(part, Kernel(item, 4), _Processors(*gpu), torch) for part in whole.parts())
+    return max((0 if each is None else each.buffer_bytes for each in launches), default=0)
+
+
+def sum_scratch(grad: Tensor, shape: Shape, gpu: Gpu, torch: tuple[int, int]) -> int:
+    """Bytes of partial results when a gradient is summed to a shape (at::sum_to: over what is broadcast)."""
+    leading = len(grad.shape) - len(shape)
+    dims = tuple(
+        dim
+        for dim, size in enumerate(grad.shape)
+        if dim < leading or (shape[dim - leading] == 1 and size != 1)
+    )
+    processors = (gpu.multiprocessors, gpu.threads_per_multiprocessor)
+    return _partial_sums(grad.shape, grad.strides, dims, ITEM[grad.dtype], processors, torch)
+
+
 class Graph:
     """The nodes of one forward, and their backward."""
 
-    def __init__(self, heap: Heap, *, accumulates: bool = False, fused: bool = False) -> None:
+    def __init__(
+        self,
+        heap: Heap,
+        *,
+        accumulates: bool = False,
+        fused: bool = False,
+        gpu: Gpu | None = None,
+        torch: tuple[int, int] = (2, 13),
+    ) -> None:
         self.heap = heap
+        self.gpu = gpu
+        self.torch = torch
         self.nodes: list[Node] = []
         self.accumulates = accumulates
         #: Compiled: what works element by element exists only where a kernel of its own reads it.
@@ -214,6 +255,7 @@ class Graph:
                 fitted = heap.view(grad, edge.shape, contiguous(edge.shape))
             else:
                 fitted = heap.new(edge.shape, grad.dtype, "sum")
+                self._scratch(grad, edge.shape)
             heap.release(grad.storage)
             grad = fitted
         if grad.dtype != edge.dtype:
@@ -221,6 +263,12 @@ class Graph:
             heap.release(grad.storage)
             grad = fitted
         return grad
+
+    def _scratch(self, grad: Tensor, shape: Shape) -> None:
+        """What thread blocks that share a sum's results write for each other (Reduce.cuh)."""
+        size = 0 if self.gpu is None or not is_dense(grad) else sum_scratch(grad, shape, self.gpu, self.torch)
+        if size:
+            self.heap.release(self.heap.allocate(size, "partial sums", Category.TEMPORARIES))
 
     def _send(self, edge: Edge, grad: Tensor) -> None:
         if edge.node is None:
