@@ -35,6 +35,7 @@ from oomph.predict.peak_sink import PeakSink
 from oomph.predict.sharding import strategy_for
 from oomph.predict.sharding.base import UnitParameter
 from oomph.predict.sink import Sink
+from oomph.remedy.work import trainable
 
 _FEW, _NEAR = 4, 2
 _FEW_ALONE, _NEAR_ALONE = 2, 1
@@ -42,6 +43,7 @@ _FEW_ALONE, _NEAR_ALONE = 2, 1
 _MANY = 12
 _LAYER = re.compile(r"\d+")
 _BETWEEN = "between"
+_FEW_BUCKETS = 4
 #: Strategies whose buffers do not depend on how many layers fill them (ZeRO-2 and 3 count in buckets).
 _BY_UNIT = (
     "none",
@@ -92,12 +94,17 @@ def _is_regular(job: Job, layers: int) -> bool:
         and job.checkpointing.mode != "every_n"
         and (job.optimizer.impl != "in_backward" or job.parallel.strategy == "none")
         and job.evaluation.batch is None
-        and not (
-            job.parallel.strategy == "ddp" and job.method.lora is not None
-        )  # buckets that few layers do not fill
+        and not _fills_few_buckets(job)
         and not job.method.frozen
         and job.model.family not in _ALTERNATE
         and not any(job.model.get(key) for key in _DIFFER)
+    )
+
+
+def _fills_few_buckets(job: Job) -> bool:
+    """Whether DDP's buckets are so few that a few layers fill others than many do."""
+    return (
+        job.parallel.strategy == "ddp" and 4 * trainable(job) < _FEW_BUCKETS * job.parallel.ddp_bucket_bytes
     )
 
 
