@@ -6,12 +6,12 @@ once more with their framework and source taken away.
 
 Rows of one source (a publication, with all its tables) repeat one set-up with small changes, so every source weighs the
 same, however many rows it has. The ends of a band are the quantiles that leave half of 1 - `LEVEL` on either side; each
-end is at least `LEAST`, and rounded up to half a percent. (With fewer than ten sources the correction of split
-conformal prediction would make every band the largest residual ever seen.) A cell is a counter in a situation; its band
-is that of the counter in all situations in which the code is as well known, or wider where `FEWEST` sources of its own
-say so: no situation is surer than the counter. Where a counter has fewer sources than that, too little is known to tell
-above from below, and both ends are the larger one, and at least `LEAST_ALONE` where one source is all. Judged is what
-would have been printed for sources that were left out.
+end is at least its counter's `LEAST`, and rounded up to half a percent. (With fewer than ten sources the correction of
+split conformal prediction would make every band the largest residual ever seen.) A cell is a counter in a situation;
+its band is that of the counter in all situations in which the code is as well known, or wider where `FEWEST` sources of
+its own say so: no situation is surer than the counter. Where a counter has fewer sources than that, too little is known
+to tell above from below, and both ends are the larger one. Judged is what would have been printed for sources that were
+left out.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from benchmarks.judge.rows import Row
 LEVEL = 0.9
 #: Sources that a cell needs to speak for itself, and a counter to have two different ends.
 FEWEST = 4
-#: No band is narrower on a side: measured sizes are printed with two or three digits.
-LEAST = 0.01
-#: Nor narrower than this where one source alone has measured a counter.
-LEAST_ALONE = 0.02
+#: No band is narrower on a side. allocated: measured sizes are printed with two or three digits. end_allocated: one
+#: source alone has measured it. reserved: points of one program alone, and what a process cached before its step
+#: (loading, validation, other batches) no job says.
+LEAST = {"allocated": 0.01, "end_allocated": 0.02, "reserved": 0.05}
 _STEP = 0.005
 _COUNTERS = {"max_allocated": "allocated", "end_allocated": "end_allocated", "max_active": "allocated"}
 
@@ -79,10 +79,10 @@ def band(known: Sequence[Residual], counter: str, situation: str) -> tuple[float
     if len({each.source for each in cell}) >= FEWEST:
         own = _ends(cell)
         below, above = max(below, own[0]), max(above, own[1])
-    sources = len({each.source for each in of_counter})
-    if sources < FEWEST:
-        below = above = max(below, above, LEAST_ALONE if sources == 1 else LEAST)
-    return below, above
+    if len({each.source for each in of_counter}) < FEWEST:
+        below = above = max(below, above)
+    least = LEAST.get(counter, 0.0)
+    return max(least, below), max(least, above)
 
 
 def _ends(chosen: Sequence[Residual]) -> tuple[float, float]:
@@ -107,7 +107,7 @@ def _quantile(values: Sequence[tuple[float, str]], share: float) -> float:
 
 def _rounded(share: float) -> float:
     """Up to the next step; the small number undoes what binary fractions add."""
-    return max(LEAST, round(math.ceil(share / _STEP - 1e-9) * _STEP, 4))
+    return max(0.0, round(math.ceil(share / _STEP - 1e-9) * _STEP, 4))
 
 
 def left_out(known: Sequence[Residual]) -> tuple[float, float, int]:

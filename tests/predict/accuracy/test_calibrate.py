@@ -46,7 +46,9 @@ def test_code_that_nobody_named_has_a_band_of_its_own():
 def test_a_counter_of_few_sources_has_one_width_on_both_sides():
     known = cell("a", 0.02) + cell("b", -0.05) + cell("c", 0.0)
     assert band(known, "allocated", "known") == (0.05, 0.05)
-    assert band(cell("a", 0.001), "allocated", "known") == (0.02, 0.02)
+    few = cell("a", 0.001, counter="end_allocated") + cell("a", 0.001, counter="reserved")
+    assert band(few, "end_allocated", "known") == (0.02, 0.02)
+    assert band(few, "reserved", "known") == (0.05, 0.05)
 
 
 def test_a_situation_is_never_surer_than_its_counter():
