@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from oomph.errors import UsageError
-from oomph.job.model import Batch, Checkpointing, Job, Parallel, Precision
+from oomph.job.model import Batch, Checkpointing, Hardware, Job, Parallel, Precision
 from oomph.phases import Phase
 from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES
@@ -227,3 +227,25 @@ def test_parallel_jobs_are_spread():
     job = replace(EIGHT, parallel=Parallel(strategy="ddp", data=8), batch=Batch(micro=1, sequence=2048))
     found = searched(job, 30)
     assert any({change.axis for change in each.changes} == {"sharding"} for each in found.choices)
+
+
+def test_another_gpu_has_its_own_room():
+    """What does not fit in 80 GB fits in the 141 GB of an H200, where that is allowed."""
+    job = replace(ONE, batch=Batch(micro=1, sequence=128), hardware=Hardware(gpu="a100-80gb"))
+
+    def sizes(each: Job) -> dict[Phase, int]:
+        del each
+        return {Phase.LOAD: 100 * GIB}
+
+    room = 70 * GIB
+    found = fit(
+        job,
+        0.0,
+        {"machine"},
+        predictor=lambda each: max(sizes(each).values()),
+        planner=lambda each, _: plan_of(
+            each, room if each.hardware.gpu == "a100-80gb" else 140 * GIB, sizes(each)
+        ),
+    )
+    assert [[change.code for change in each.changes] for each in found.choices] == [["other-gpu"]]
+    assert found.choices[0].job.hardware.gpu == "h200"

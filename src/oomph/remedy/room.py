@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oomph.errors import UsageError
+from oomph.hardware.names import gpu
+from oomph.hardware.outside import available_bytes
 from oomph.job.model import Job
 from oomph.phases import Phase
 from oomph.predict.interval import situation, widen
@@ -64,6 +66,17 @@ class Room:
 
     bytes: int
     failing: frozenset[Phase]
+
+
+def room_elsewhere(room_bytes: int, job: Job, other: Job, headroom: float) -> int:
+    """The room of a job that differs in its hardware from the one that `room_bytes` is of: what the other card has
+    more, less the headroom of that."""
+    if other.hardware == job.hardware or not other.hardware.gpu or not job.hardware.gpu:
+        return room_bytes
+    now, then = (available_bytes(gpu(each.hardware.gpu)).low_bytes for each in (job, other))
+    if job.hardware.free_bytes is not None:
+        now = min(now, job.hardware.free_bytes)
+    return room_bytes + int((then - now) * (1 - headroom))
 
 
 def room_of(plan: Plan, headroom: float) -> Room | None:

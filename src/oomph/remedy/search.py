@@ -22,7 +22,7 @@ from oomph.remedy.changes.sharding import Shard
 from oomph.remedy.costs import Cost, cost
 from oomph.remedy.floor import floor_bytes
 from oomph.remedy.pareto import pareto
-from oomph.remedy.room import Planner, Predictor, planned, predicted, quickly, room_of, upper
+from oomph.remedy.room import Planner, Predictor, planned, predicted, quickly, room_elsewhere, room_of, upper
 
 #: Combinations that are looked at, at most.
 MOST = 20_000
@@ -43,7 +43,8 @@ _VALUES = 6
 
 @dataclass(frozen=True)
 class Choice:
-    """A combination that fits. `peak_bytes`: highest allocated bytes; `upper_bytes`: the upper end of it, which fits.
+    """A combination that fits. `peak_bytes`: highest allocated bytes; `upper_bytes`: the upper end of it, which fits
+    in `room_bytes`.
     `fidelity`: 0 for the same operations, 1 for each change in rounding, 10 for each in mathematics or bits. `plan`: of
     the first few, with reserved bytes; its verdict is the last word."""
 
@@ -51,6 +52,7 @@ class Choice:
     job: Job
     peak_bytes: int
     upper_bytes: int
+    room_bytes: int
     cost: Cost
     fidelity: int
     plan: Plan | None = None
@@ -105,15 +107,15 @@ def fit(
     before = cost(base.job)
     if not failing:
         return FitResult(base, room.bytes, (), True, before)
-    search = _Search(job, room.bytes, predictor, most)
+    search = _Search(job, room.bytes, headroom, predictor, most)
     offered = axes(job, allow)
     search.run(_without_deepspeed(job, offered), room.failing)
     if not search.fitting and search.complete:
         search.run(offered, room.failing)
     exact = predicted if predictor is quickly else predictor
-    choices = _confirmed(_best(search.fitting), exact, room.bytes)
+    choices = _confirmed(_best(search.fitting), exact)
     if search.fitting and not choices:  # a whole prediction that differs: then all are whole
-        search = _Search(job, room.bytes, exact, min(most, _WHOLE))
+        search = _Search(job, room.bytes, headroom, exact, min(most, _WHOLE))
         search.run(_without_deepspeed(job, offered), room.failing)
         choices = _best(search.fitting)
     if replay:
@@ -168,12 +170,12 @@ def _order(choice: Choice) -> tuple[float, ...]:
     return (time, fidelity, code, len(choice.changes), memory, choice.cost.per_token)
 
 
-def _confirmed(choices: list[Choice], predictor: Predictor, room_bytes: int) -> list[Choice]:
+def _confirmed(choices: list[Choice], predictor: Predictor) -> list[Choice]:
     """The choices with whole predictions; one that does not fit by them is left out."""
     made = []
     for choice in choices:
         peak = predictor(choice.job)
-        if upper(choice.job, peak) <= room_bytes:
+        if upper(choice.job, peak) <= choice.room_bytes:
             made.append(replace(choice, peak_bytes=peak, upper_bytes=upper(choice.job, peak)))
     return made
 
@@ -216,9 +218,10 @@ def _not_allowed(job: Job, allow: Collection[str], failing: frozenset[Phase]) ->
 class _Search:
     """Combinations level by level: each with one change more than those of the level before."""
 
-    def __init__(self, job: Job, room_bytes: int, predictor: Predictor, most: int) -> None:
+    def __init__(self, job: Job, room_bytes: int, headroom: float, predictor: Predictor, most: int) -> None:
         self._job = job
         self._room = room_bytes
+        self._headroom = headroom
         self._predict = predictor
         self._most = most
         self.fitting: list[Choice] = []
@@ -277,7 +280,7 @@ class _Search:
             for part in (combination[:place] + combination[place + 1 :] for place in range(len(combination)))
             if part in done
         ]
-        if choice.upper_bytes <= self._room:
+        if choice.upper_bytes <= choice.room_bytes:
             done[combination] = choice
             if all(choice.cost.per_token < each.cost.per_token for each in smaller):
                 self.fitting.append(choice)
@@ -311,12 +314,15 @@ class _Search:
             job = change.apply(job)
         return job
 
+    def _room_of(self, job: Job) -> int:
+        return room_elsewhere(self._room, self._job, job, self._headroom)
+
     def _is_hopeless(self, job: Job) -> bool:
         """Whether weights and states alone are too much: then only further changes can help."""
         if self._predict is not quickly:
             return False
         try:
-            return floor_bytes(job) > self._room
+            return floor_bytes(job) > self._room_of(job)
         except UsageError:
             return False
 
@@ -329,7 +335,7 @@ class _Search:
         except UsageError:
             return None
         distance = sum(_DISTANCE[change.numerics] + (change.axis in _LAYOUT) for change in changes)
-        return Choice(tuple(changes), job, peak, upper(job, peak), its, distance)
+        return Choice(tuple(changes), job, peak, upper(job, peak), self._room_of(job), its, distance)
 
 
 def _thinned(changes: list[Change]) -> list[Change]:
