@@ -52,7 +52,7 @@ def explain(
 
     given = None
     if job is not None:
-        from oomph.remedy.log_job import given_as
+        from oomph.remedy.log_given import given_as
 
         given = given_as(job)
     evidence, insides = _with_snapshots(read(paths, stdin=stdin, progress=progress))

@@ -9,7 +9,8 @@ import pytest
 from oomph.errors import InputError, UsageError
 from oomph.job.model import Batch, Hardware, Job
 from oomph.job.names import model
-from oomph.remedy.log_job import Found, given_as, job_of
+from oomph.remedy.log_given import given_as
+from oomph.remedy.log_job import Found, job_of
 from tests.remedy.logs_of_jobs import (
     ARGUMENTS,
     AXOLOTL,
@@ -246,6 +247,13 @@ def test_a_whole_job_stands_as_it_is_given():
     on_the_log_s = Job(model=model("gpt2"), batch=Batch(micro=3, sequence=77))
     assert found(WHOLE, given=on_the_log_s).job.hardware.gpu == "a100-80gb"
     assert why_not(WHOLE, given=Job()) == "The job that was given names no model."
+
+
+def test_what_the_log_says_otherwise_is_noted():
+    given = Job(model=model("gpt2"), batch=Batch(micro=3, sequence=4096), hardware=Hardware(gpu="h100"))
+    assert found(WHOLE, given=given).notes == (
+        "The log says batch_size = 4, and the job that was given has 3: planned is the latter.",
+    )
 
 
 def test_what_is_given_and_is_none_is_an_error(tmp_path):

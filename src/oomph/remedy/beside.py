@@ -15,10 +15,12 @@ from oomph.evidence.model import Kind
 from oomph.remedy.advise import advise
 
 if TYPE_CHECKING:
-    from oomph.remedy.log_job import Given
+    from oomph.remedy.log_given import Given
 
 #: Failures of which a plan says something: a GPU's memory that PyTorch's allocator, or CUDA, did not have.
 _DEVICE = (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE)
+#: Configurations and commands stand at the start.
+_LINES, _CHARACTERS = 5_000, 10_000
 #: Where a configuration or a command may say which model, though no line names it.
 _MODEL = re.compile(
     r"\b(?:num_(?:hidden_)?layers|n_layer|flavor|_component_)\b|\b(?:base_)?model(?:_name(?:_or_path)?)?['\"]?\s?[=:]|"
@@ -54,4 +56,12 @@ def _names_a_job(case: Case) -> bool:
     a batch size no job is made of a log."""
     if case.kind not in _DEVICE or not case.evidence.facts_named("batch_size"):
         return False
-    return bool(case.evidence.facts_named("model")) or case.text_anywhere(_MODEL) is not None
+    if case.evidence.facts_named("model"):
+        return True
+    documents = case.evidence.documents
+    own = documents[case.group.start.document]
+    return any(
+        _MODEL.search(line.text[:_CHARACTERS])
+        for document in (own, *documents[:2])
+        for line in document.lines[:_LINES]
+    )

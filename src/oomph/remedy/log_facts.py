@@ -24,6 +24,8 @@ _LENGTH = re.compile(
 _TOTAL = re.compile(
     r"Total train batch size \(w\. parallel, distributed & accumulation\) = ([\d,]{1,12})\s*$"
 )
+#: The Trainer prints it when a training starts.
+_LINES = 20_000
 _WHOLE = {"batch_size": "batch.micro", "accumulation": "batch.accumulation", "world_size": "hardware.gpus"}
 #: Whose code trains, as the plan calls it; the first that the log names.
 _FRAMEWORKS = (
@@ -221,14 +223,17 @@ def _total_batch(case: Case, found: Facts) -> None:
     """The Trainer prints the batch of a step over all ranks: with the other two it gives the number of ranks."""
     if "hardware.gpus" in found.values:
         return
-    line = case.text_before(_TOTAL)
-    match = _TOTAL.search(line.text) if line is not None else None
+    start = case.group.start
+    document = case.evidence.documents[start.document]
+    lines = document.lines[: min(start.line, _LINES)]
+    index = next((i for i, line in enumerate(lines) if "Total train batch size" in line.text), None)
+    match = None if index is None else _TOTAL.search(lines[index].text)
     micro, steps = found.values.get("batch.micro"), found.values.get("batch.accumulation")
-    if line is None or match is None or micro is None or steps is None:
+    if index is None or match is None or micro is None or steps is None:
         return
     total = int(match[1].replace(",", ""))
     ranks, rest = divmod(total, int(str(micro.value)) * int(str(steps.value)))
     if ranks and not rest:
         said = f"{total} samples per step / ({micro.value} x {steps.value})"
         found.values["hardware.gpus"] = Value(ranks, said)
-        found.lines["hardware.gpus"] = line
+        found.lines["hardware.gpus"] = document.quote(index)

@@ -6,65 +6,26 @@ and listed. What the log counts (parameters, those that train) has to be what th
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as with_fields
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from oomph.diagnose.case import Case
 from oomph.diagnose.planned import JobField
 from oomph.errors import OomphError
-from oomph.evidence.model import Document, Fact, Quote
+from oomph.evidence.model import Quote
 from oomph.job.defaults import with_defaults
-from oomph.job.importers import Imported, Value, merge, read
-from oomph.job.inputs import WHOLE, read_inputs
-from oomph.job.model import Dimension, Job
-from oomph.job.names import model as model_named
+from oomph.job.importers import Value, merge
+from oomph.job.model import Job
 from oomph.remedy.log_facts import Facts, facts_of, gpu_of
-from oomph.remedy.log_text import configurations, line_of
+from oomph.remedy.log_given import Given
+from oomph.remedy.log_sources import BEHIND, LISTED, Sources, sources_of
 from oomph.units import format_bytes
 
-#: Fields that are listed, in this order; the rest of a job is settings of the allocator and of buckets.
-_LISTED = (
-    *(
-        "model.name",
-        "hardware.gpu",
-        "hardware.gpus",
-        "hardware.capacity_bytes",
-        "batch.micro",
-        "batch.sequence",
-    ),
-    *("batch.accumulation", "method.name", "method.lora.rank", "method.lora.targets", "parallel.strategy"),
-    *("parallel.data", "parallel.tensor", "precision.weights", "precision.compute", "optimizer.name"),
-    *("optimizer.impl", "checkpointing.mode", "attention", "loss", "compile", "framework.name"),
-)
-#: What several files together decide, and whose word is behind it.
-_BEHIND = {
-    "precision.compute": "given.mixed",
-    "precision.weights": "given.weights",
-    "method.name": "given.lora",
-    "parallel.data": "hardware.gpus",
-}
 #: Flags of `oomph plan` in its sentences about what was assumed.
 _FLAG = re.compile(r" \((?:--[a-z-]+(?: \d+)?(?:, )?)+\)")
-#: Where a model's configuration is printed.
-_CONFIG = re.compile(r"[A-Za-z0-9]Config ?[{(]")
-#: Documents of a job that are looked through for configurations, the failure's first.
-_DOCUMENTS = 3
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the user says of the job: a whole job, or files that say parts of it."""
-
-    imported: tuple[Imported, ...] = ()
-    whole: Job | None = None
-    names: tuple[str, ...] = ()
-    unsupported: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,50 +36,6 @@ class Found:
     fields: tuple[JobField, ...]
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-@dataclass
-class _Sources:
-    """All that speaks of the job, by who has the last word, and lines of the log for paths."""
-
-    imported: tuple[Imported, ...]
-    facts: Facts
-    quotes: dict[str, Quote] = field(default_factory=dict)
-    given_batch: bool = False
-
-    def said(self, path: str) -> Value | None:
-        """What somebody wrote (no default) under a path; the first of `imported` counts."""
-        for each in self.imported:
-            value = each.values.get(path)
-            if value is not None and not value.default:
-                return value
-        return None
-
-
-def given_as(job: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Job) -> Given:
-    """What the caller of `explain` says of the job. Errors as `read_given`."""
-    if isinstance(job, Job):
-        return Given(whole=job, names=("the job",))
-    several = [job] if isinstance(job, (str, os.PathLike)) else list(job)
-    return read_given([os.fspath(each) for each in several])
-
-
-def read_given(inputs: Sequence[str]) -> Given:
-    """The files, folders and names of `--job`. Raises UsageError and InputError as `oomph plan` does."""
-    whole = read_inputs(list(inputs))
-    names = tuple(inputs)
-    if whole.said == WHOLE:
-        return Given(whole=whole.job, names=names, unsupported=whole.unsupported)
-    imported = []
-    for name in inputs:
-        path = Path(name).expanduser()
-        file = path / "config.json" if path.is_dir() else path
-        if file.is_file():
-            imported.append(read(file))
-        else:
-            known = model_named(name)
-            imported.append(Imported("config.json", name, {"model.name": Value(name, name)}, model=known))
-    return Given(tuple(imported), names=names, unsupported=whole.unsupported)
 
 
 def job_of(case: Case, given: Given | None = None) -> Found | str:
@@ -142,12 +59,13 @@ def _of_whole(case: Case, job: Job) -> Found | str:
     if not _has_gpu(job):
         return _missing(["the GPU"], given=True)
     path = "hardware.gpu" if job.hardware.gpu else "hardware.capacity_bytes"
-    return Found(job, tuple(_listed(job, {path: line} if line else {}, {})))
+    fields = _listed(job, {path: line} if line else {}, {})
+    return Found(job, tuple(fields), notes=_differences(job, facts_of(case)))
 
 
 def _of_parts(case: Case, given: Given) -> Found | str:
     facts = facts_of(case)
-    sources = _sources(case, given, facts)
+    sources = sources_of(case, given, facts)
     problem = _contradiction(sources, facts)
     if problem:
         return problem
@@ -174,8 +92,8 @@ def _of_parts(case: Case, given: Given) -> Found | str:
     counted = with_counts(case, job)
     if isinstance(counted, str):
         return counted
-    told = {path: value for path in _LISTED if (value := sources.said(path)) is not None}
-    for path, behind in _BEHIND.items():
+    told = {path: value for path in LISTED if (value := sources.said(path)) is not None}
+    for path, behind in BEHIND.items():
         value = sources.said(behind)
         if path not in told and value is not None:
             told[path] = value
@@ -185,100 +103,32 @@ def _of_parts(case: Case, given: Given) -> Found | str:
     if counted.method != job.method:
         plain = tuple(sentence for sentence in plain if not sentence.startswith("Adapters on "))
         plain += ("The adapters are those that have as many parameters as the log says that train.",)
+    if given.names:
+        notes = (*_differences(counted, facts), *notes)
     return Found(counted, tuple(_listed(counted, sources.quotes, told)), plain, notes)
 
 
-def _has_trainer(sources: _Sources) -> bool:
+def _differences(job: Job, facts: Facts) -> tuple[str, ...]:
+    """What the log says of a job that was given, where that is something else."""
+    mine = {
+        "batch.micro": job.batch.micro,
+        "batch.sequence": job.batch.sequence,
+        "hardware.gpus": job.hardware.gpus,
+    }
+    return tuple(
+        f"The log says {value.quote}, and the job that was given has {mine[path]}: planned is the latter."
+        for path, value in facts.values.items()
+        if path in mine and value.value != mine[path]
+    )
+
+
+def _has_trainer(sources: Sources) -> bool:
     """Whether a trainer's own configuration is known: it decides the precision by what it has and by what it has
     not."""
     return any(each.kind not in ("log", "config.json", "Accelerate", "PEFT") for each in sources.imported)
 
 
-def _sources(case: Case, given: Given, facts: Facts) -> _Sources:
-    """Given files first, then configurations in the log, then single lines; each without what an earlier one says."""
-    document, until, printed = _printed(case)
-    told = {path for each in given.imported for path, value in each.values.items() if not value.default}
-    problem = _several_values(printed, told)
-    if problem:
-        facts.problems.append(("", problem))
-    has_model = any(each.model is not None for each in given.imported) or "model.name" in told
-    sources = _Sources(tuple(given.imported), facts, given_batch="batch.micro" in told)
-    for each in (*printed, facts.imported(), _model_of(facts)):
-        values = {path: value for path, value in each.values.items() if path not in told}
-        if "model.name" in values:
-            name = values["model.name"]
-            values["model.name"] = with_fields(name, value=_plain_name(str(name.value)))
-        model = None if has_model else each.model
-        sources.imported += (with_fields(each, values=values, model=model),)
-        has_model = has_model or model is not None or "model.name" in values
-        if model is not None:
-            line = next(
-                (document.quote(i) for i in range(until) if _CONFIG.search(document.lines[i].text)), None
-            )
-            sources.quotes |= {"model.name": line} if line is not None else {}
-        for path, value in values.items():
-            if value.default:
-                continue
-            told.add(path)
-            line = facts.lines.get(path) if each.kind == "log" else line_of(document, until, value.quote)
-            if line is not None:
-                sources.quotes[path] = line
-    return sources
-
-
-def _printed(case: Case) -> tuple[Document, int, tuple[Imported, ...]]:
-    """The configurations in the failure's document, or the first other one that has any, and where its text ends."""
-    start = case.group.start
-    own = case.evidence.documents[start.document]
-    others = [each for each in case.evidence.documents if each.index != start.document]
-    for document in [own, *others][:_DOCUMENTS]:
-        until = start.line if document is own else len(document.lines)
-        printed = configurations(document, until)
-        if printed:
-            return document, until, printed
-    return own, start.line, ()
-
-
-def _several_values(printed: Sequence[Imported], told: Collection[str]) -> str:
-    """A sentence without its full stop where configurations in the log contradict each other in what decides."""
-    for path in ("batch.micro", "batch.sequence", "model.name"):
-        values = [each.values[path] for each in printed if path in each.values and path not in told]
-        written = [value for value in values if not value.default]
-        if len({str(value.value) for value in written}) > 1:
-            return f"it says {' and '.join(value.quote for value in written)}"
-    return ""
-
-
-def _model_of(facts: Facts) -> Imported:
-    """The model that lines of the log name, where all that are known here are one."""
-    known: dict[tuple[Dimension, ...], tuple[str, Fact]] = {}
-    for fact in facts.models:
-        name = _plain_name(fact.value)
-        try:
-            known.setdefault(model_named(name).config, (name, fact))
-        except OomphError:
-            continue
-    if len(known) > 1:
-        names = ", ".join(name for name, _ in known.values())
-        facts.problems.append(("model.name", f"the log names several models ({names})"))
-    if len(known) != 1:
-        return Imported("log", "the log", {})
-    name, fact = next(iter(known.values()))
-    facts.lines["model.name"] = fact.quote
-    return Imported("log", "the log", {"model.name": Value(name, f"model = {fact.value}")})
-
-
-def _plain_name(value: str) -> str:
-    """A model's name; of a path in the hub's cache the name on the hub, of another path its last part. No file of this
-    machine is looked at because a log names it."""
-    for part in reversed(value.replace("\\", "/").split("/")):
-        if part.startswith("models--"):
-            return "/".join(part.removeprefix("models--").split("--"))
-    is_path = value.startswith(("/", ".", "~")) or value.count("/") > 1 or ":" in value or "\\" in value
-    return value.replace("\\", "/").rstrip("/").rpartition("/")[2].strip(".") if is_path else value
-
-
-def _contradiction(sources: _Sources, facts: Facts) -> str:
+def _contradiction(sources: Sources, facts: Facts) -> str:
     """Why what is said cannot be one job: several values of a setting that decides."""
     others = [each for each in sources.imported if each.kind != "log"]
     for path, problem in facts.problems:
@@ -315,7 +165,7 @@ def _has_gpu(job: Job) -> bool:
     return bool(job.hardware.gpu or job.hardware.machine or job.hardware.capacity_bytes)
 
 
-def _absent(job: Job, sources: _Sources) -> list[str]:
+def _absent(job: Job, sources: Sources) -> list[str]:
     """What nobody says of model, GPU, batch and sequence."""
     missing = []
     if not job.model.config:
@@ -339,7 +189,7 @@ def _missing(what: Sequence[str], *, given: bool) -> str:
     return f"{who} {listed}; --job FILE gives it."
 
 
-def _open_questions(case: Case, job: Job, sources: _Sources) -> str:
+def _open_questions(case: Case, job: Job, sources: Sources) -> str:
     """What has to be known of a job of several ranks, and files that it names and that are not there."""
     kinds = {each.kind.lower() for each in sources.imported}
     for path, value in ((path, value) for each in sources.imported for path, value in each.values.items()):
@@ -365,7 +215,7 @@ def _open_questions(case: Case, job: Job, sources: _Sources) -> str:
 def _listed(job: Job, quotes: dict[str, Quote], told: dict[str, Value]) -> list[JobField]:
     """The fields that decide, each with who says it."""
     fields = []
-    for path in _LISTED:
+    for path in LISTED:
         value: object = job
         for part in path.split("."):
             value = getattr(value, part, None)

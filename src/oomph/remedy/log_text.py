@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
-from itertools import islice
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from itertools import accumulate, islice
 
 from oomph.errors import OomphError
 from oomph.evidence.model import Document, Quote
@@ -20,6 +21,8 @@ _LONGEST_LINE = 20_000
 #: Blocks that are tried, and lines of one.
 _MOST = 40
 _BLOCK_LINES = 600
+#: Places of a key that are looked at for its value.
+_MOST_PLACES = 200
 #: `Namespace(...)` is what argparse prints; the reader of objects takes those that are called arguments.
 _NAMESPACE = re.compile(r"\bNamespace\(")
 #: A word and a colon before a configuration: "config: {", "2025-03-04 09:00:00 INFO Running with args: {".
@@ -27,7 +30,7 @@ _OPENS = re.compile(r"^(?:[^{}\n]{0,200}[\s:=])?(?=\{\s*(?:['\"]|$))")
 _KEY = re.compile(r"^\s{0,40}(?:- )?['\"]?[A-Za-z_][\w.\-/]{0,80}['\"]?\s?(?::(?:\s|$)|\s=\s|=)")
 _SECTION = re.compile(r"^\[[a-z_][\w.]{0,60}\]\s*$")
 _ITEM = re.compile(r"^\s{0,40}(?:- \S|\.\.\.$|---$|#|$)")
-_PYTHON = re.compile(r"^[+$>\s]{0,4}(?:\S{0,200}/)?python[\d.]{0,5} [^\n]{0,300}\.py [^\n]{0,8000}--\w")
+_PYTHON = re.compile(r"[+$>\s]{0,4}(?:\S{0,200}/)?python[\d.]{0,5} ")
 
 
 def configurations(document: Document, until: int) -> tuple[Imported, ...]:
@@ -48,19 +51,26 @@ def configurations(document: Document, until: int) -> tuple[Imported, ...]:
     return tuple(found.values())
 
 
-def line_of(document: Document, until: int, said: str) -> Quote | None:
-    """The first line that says `key = value` (as an importer quotes it) in any spelling; None where none does."""
-    key, _, value = said.partition(" = ")
-    key = key.rpartition(".")[2].lstrip("-")
-    if not value or not key:
-        return None
-    first = value.split()[0].strip("'\"[](){},") if value.split() else ""
-    spelled = re.compile(re.escape(key).replace("_", "[_-]").replace(r"\-", "[_-]"))
-    for index, line in enumerate(document.lines[: min(until, _LINES)]):
-        place = spelled.search(line.text[:_LONGEST_LINE])
-        if place is not None and first.lower() in line.text[place.end() :].lower():
-            return document.quote(index)
-    return None
+def lines_of(document: Document, until: int, said: Mapping[str, str]) -> dict[str, Quote]:
+    """For each path of `said` the first line that says its `key = value` (as an importer quotes it) in any spelling;
+    paths of which no line does are left out."""
+    texts = [line.text[:_LONGEST_LINE].lower() for line in document.lines[: min(until, _LINES)]]
+    text = "\n".join(texts)
+    starts = [0, *accumulate(len(each) + 1 for each in texts)]
+    found = {}
+    for path, quoted in said.items():
+        key, _, value = quoted.partition(" = ")
+        words = value.lower().split()
+        key = key.rpartition(".")[2].lstrip("-").lower()
+        if not key or not words:
+            continue
+        spelled = re.compile(re.escape(key).replace("_", "[_-]").replace(r"\-", "[_-]"))
+        for match in islice(spelled.finditer(text), _MOST_PLACES):
+            index = bisect_right(starts, match.start()) - 1
+            if words[0].strip("'\"[](){},") in texts[index][match.end() - starts[index] :]:
+                found[path] = document.quote(index)
+                break
+    return found
 
 
 def _namespaces(text: str) -> Iterator[str]:
@@ -95,7 +105,7 @@ def _blocks(lines: list[str]) -> Iterator[str]:
     index = 0
     while index < len(lines) and count < _MOST:
         line = lines[index]
-        if _PYTHON.match(line):
+        if ".py " in line and " --" in line and _PYTHON.match(line):
             count += 1
             yield line.lstrip("+$> \t")
             index += 1
