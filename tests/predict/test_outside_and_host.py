@@ -26,7 +26,7 @@ UNITS = [
 
 def job(strategy: str = "ddp", **more) -> Job:
     return Job(
-        parallel=Parallel(strategy=strategy, data=4, **more.pop("parallel", {})),
+        parallel=Parallel(strategy=strategy, data=4, **more.pop("parallel", {})),  # type: ignore[arg-type]
         optimizer=Optimizer(**more.pop("optimizer", {})),
         precision=Precision(weights="bf16", compute="bf16"),
         **more,

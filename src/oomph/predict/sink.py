@@ -18,7 +18,7 @@ _GRAIN = 512
 
 
 def rounded(size_bytes: int) -> int:
-    """A request as the allocator books it: the next multiple of 512 bytes (c10/cuda CUDACachingAllocator, kMinBlockSize)."""
+    """A request as the allocator books it: the next multiple of 512 bytes (CUDACachingAllocator.cpp, kMinBlockSize)."""
     return -(-size_bytes // _GRAIN) * _GRAIN
 
 

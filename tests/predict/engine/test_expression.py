@@ -1,4 +1,5 @@
 import pytest
+
 from oomph.errors import InputError
 from oomph.predict.engine.expression import evaluate
 
@@ -23,7 +24,9 @@ def test_values(text, value):
     assert evaluate(text, DIMENSIONS) == value
 
 
-@pytest.mark.parametrize("text", ["", "b**s", "b*", "b/hidden", "__import__('os')", "b s (", "2.5*b", "b/0", "x" * 3000])
+@pytest.mark.parametrize(
+    "text", ["", "b**s", "b*", "b/hidden", "__import__('os')", "b s (", "2.5*b", "b/0", "x" * 3000]
+)
 def test_what_is_no_expression_is_refused(text):
     with pytest.raises(InputError):
         evaluate(text, DIMENSIONS)

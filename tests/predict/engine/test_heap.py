@@ -4,7 +4,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oomph.predict.engine.heap import Heap, Tensor, contiguous, is_dense, numel, promote, same_order, view_strides
+
+from oomph.predict.engine.heap import (
+    Heap,
+    Tensor,
+    contiguous,
+    is_dense,
+    numel,
+    promote,
+    same_order,
+    view_strides,
+)
 
 
 @given(
@@ -50,7 +60,9 @@ def test_contiguous_and_dense_as_pytorch_has_them():
     assert not is_dense(Tensor(tensor.storage, (2, 2), (3, 1), "fp32"))
 
 
-@pytest.mark.parametrize(("one", "two"), [("bf16", "fp32"), ("fp32", "fp32"), ("bool", "int64"), ("int64", "bf16")])
+@pytest.mark.parametrize(
+    ("one", "two"), [("bf16", "fp32"), ("fp32", "fp32"), ("bool", "int64"), ("int64", "bf16")]
+)
 def test_promotion(one, two):
     types = {"bf16": torch.bfloat16, "fp32": torch.float32, "bool": torch.bool, "int64": torch.int64}
     assert types[promote(one, two)] == torch.promote_types(types[one], types[two])

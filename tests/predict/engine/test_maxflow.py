@@ -1,4 +1,5 @@
 import pytest
+
 from oomph.predict.engine.maxflow import ENDLESS, Network
 
 

@@ -40,7 +40,7 @@ CLASSES = {
 
 
 def job(strategy: str, **parallel) -> Job:
-    return Job(parallel=Parallel(strategy=strategy, data=8, **parallel), hardware=Hardware(per_node=4))
+    return Job(parallel=Parallel(strategy=strategy, data=8, **parallel), hardware=Hardware(per_node=4))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("strategy", CLASSES)
@@ -109,7 +109,7 @@ def test_a_zero_1_that_is_not_modelled_is_refused_by_name():
 
 def test_who_reduces_every_micro_batch():
     def left_whole(framework: str, strategy: str) -> bool:
-        wanted = Job(parallel=Parallel(strategy=strategy, data=8), batch=Batch(accumulation=4))
+        wanted = Job(parallel=Parallel(strategy=strategy, data=8), batch=Batch(accumulation=4))  # type: ignore[arg-type]
         sink = PeakSink()
         units = Stack(width=64, hidden=96).units
         sharding = strategy_for(wanted, units, sink, Code(framework=framework))

@@ -89,7 +89,7 @@ def test_gradients_as_views_take_nothing_beside_the_buckets():
     stack = Stack()
     size = sum(each.numel * 4 for unit in stack.units for each in unit.parameters)
     for views, gradients in ((False, size), (True, 0)):
-        sink = played(lambda units, sink, views=views: Ddp(units, sink, as_views=views), stack)
+        sink = played(lambda units, sink, views=views: Ddp(units, sink, as_views=views), stack)  # type: ignore[misc]
         parts = sink.peaks()[Phase.OPTIMIZER].parts
         assert parts.get((Category.GRADIENTS, "gradients"), 0) == gradients
         assert parts[Category.COMMUNICATION, "DDP buckets"] == size

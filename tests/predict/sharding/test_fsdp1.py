@@ -43,7 +43,7 @@ def _compared(
     stack=None, group=None, *, compute="None", reduce="None", place="cpu", mesh="None", name="", **options
 ):
     stack = stack or Stack()
-    chosen = Fsdp1Options(loaded={"cpu": "host", "cuda": "device"}[place], **options)
+    chosen = Fsdp1Options(loaded={"cpu": "host", "cuda": "device"}[place], **options)  # type: ignore[arg-type]
     program = FSDP1.format(
         strategy=name or chosen.strategy.upper(),
         mesh=mesh,
@@ -209,7 +209,7 @@ def test_an_evaluation_leaves_the_root_gathered():
     stack = Stack()
     for strategy, gathered in (("full_shard", 2 * 1024**2 * 4), ("shard_grad_op", sum(_whole(stack)))):
         sink = PeakSink()
-        sharding = Fsdp1(stack.units, sink, Group(4), Fsdp1Options(strategy=strategy))
+        sharding = Fsdp1(stack.units, sink, Group(4), Fsdp1Options(strategy=strategy))  # type: ignore[arg-type]
         sharding.setup()
         before = sink.current_bytes
         forward(sharding, stack.units)

@@ -54,7 +54,7 @@ def _compared(
     stack=None, group=None, *, compute="None", reduce="None", place="meta", mesh=(4,), rank=0, **options
 ):
     stack = stack or Stack()
-    chosen = Fsdp2Options(loaded={"meta": "meta", "cpu": "host", "cuda": "device"}[place], **options)
+    chosen = Fsdp2Options(loaded={"meta": "meta", "cpu": "host", "cuda": "device"}[place], **options)  # type: ignore[arg-type]
     program = FSDP2.format(
         mesh=mesh,
         compute=compute,

@@ -32,7 +32,7 @@ def test_each_name_has_a_page_and_each_page_is_there():
             for orig in (False, True):
                 job = Job(
                     parallel=Parallel(
-                        strategy=strategy,
+                        strategy=strategy,  # type: ignore[arg-type]
                         data=4,
                         offload_parameters=offload and strategy != "zero2",
                         use_orig_params=orig,

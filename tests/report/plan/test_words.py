@@ -189,7 +189,9 @@ def test_the_allocators_play_is_told_where_it_failed() -> None:
     assert words.allocator_words(rank()) == ""
     assert words.allocator_words(rank(replay=played(0))) == ""
     assert "in 3 of 8 orders" in words.allocator_words(rank(replay=played(3)))
-    assert "it runs out in backward in every order of addresses" in words.allocator_words(rank(replay=played(8)))
+    assert "it runs out in backward in every order of addresses" in words.allocator_words(
+        rank(replay=played(8))
+    )
 
 
 def test_a_job_in_words() -> None:

@@ -164,8 +164,8 @@ class Graph:
 
     def backward(self, root: Tensor, grad: Tensor, stop: Node | None = None, until: int = 0) -> None:
         """Runs backward from `root`, whose gradient is `grad` (one reference of it is taken over), down to `stop`,
-        which is left with its gradient. `until`: the number of nodes that the model made, where the loss is its caller's:
-        `left_loss` are the events and blocks when backward comes to them."""
+        which is left with its gradient. `until`: the number of nodes that the model made, where the loss is its
+        caller's: `left_loss` are the events and blocks when backward comes to them."""
         node = root.node
         if not isinstance(node, Node):
             self._leaf(Edge(None, 0, root.parameter, root.shape, root.dtype), grad)
