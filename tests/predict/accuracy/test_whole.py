@@ -123,10 +123,6 @@ def judged():
     return as_json(points, answers(POINTS / "oom_dev.jsonl", from_point, plan, replay=False))
 
 
-#: Rows that are argued about in docs/plan-accuracy.md.
-ARGUED = {"thunder-oom-003"}
-
-
 def test_published_points():
     """Nothing to show where the points are not there."""
     if POINTS is None:
@@ -136,7 +132,7 @@ def test_published_points():
     assert said["p90"] <= 0.06
     assert [each["id"] for each in said["rows"] if each["error"] and abs(each["error"]) > 0.15] == []
     assert not any(each["crashed"] for each in said["unsupported"])
-    assert set(said["verdicts"]["false_fits"]) <= ARGUED
+    assert said["verdicts"]["false_fits"] == []
     assert said["false_ooms"] <= 0.1 * said["verdicts"]["fits"]
 
 
