@@ -13,7 +13,7 @@ _FAMILIES = ("llama", "falcon", "gemma", "gemma2", "gpt_neox")
 _AS_LLAMA = (("mistral", "llama"), ("phi3", "llama"))
 _APRIL, _SEPTEMBER, _NEW = "litgpt-2024-04", "litgpt-2024-09", "litgpt-0.5"
 #: What each was recorded for; other families' blocks did not change, or by less than a tensor, and are September's.
-_RECORDED = {_APRIL: ("llama",), _SEPTEMBER: _FAMILIES, _NEW: ("llama", "gemma2")}
+_RECORDED = {_APRIL: ("llama", "gemma"), _SEPTEMBER: _FAMILIES, _NEW: ("llama", "gemma2")}
 #: Families of which the loss of extensions/thunder/pretrain.py was not recorded.
 _OTHERS = ("falcon", "gemma", "gemma2")
 _LABELS = {_APRIL: "before 2024-07-22", _SEPTEMBER: "2024-07-22 to 0.5.4", _NEW: "0.5.5 on"}
