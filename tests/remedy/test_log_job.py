@@ -176,6 +176,7 @@ def test_what_nobody_says_is_not_guessed(text, missing):
             "model: gpt2\nmodel: meta-llama/Llama-3.2-1B\nseq_len: 512\nbatch_size: 2\n" + GPU + failure(),
             "several models",
         ),
+        (WHOLE.replace(GPU, GPU + "Unsloth: Will patch your computer.\n"), "unsloth trains with code"),
         (
             "model: gpt2\nload_in_4bit: true\nseq_len: 512\nbatch_size: 2\n" + GPU + failure(),
             "how the weights are quantised is not printed",
@@ -212,9 +213,13 @@ def test_a_name_that_several_cards_have_is_told_apart_by_the_size_that_is_printe
     assert found(text + failure()).job.hardware.gpu == "a100-80gb"
 
 
-def test_no_file_of_this_machine_is_read_because_a_log_names_it(tmp_path):
+def test_no_file_of_this_machine_is_read_because_a_log_names_it(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "hidden_size": 64}))
     assert "the model" in why_not(WHOLE.replace("meta-llama/Llama-3.1-8B", str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    assert "the model" in why_not(WHOLE.replace("meta-llama/Llama-3.1-8B", "/models/config.json"))
+    (tmp_path / "gpt2").mkdir()
+    assert "the model" in why_not(WHOLE.replace("meta-llama/Llama-3.1-8B", "gpt2"))
     cached = "/root/.cache/huggingface/hub/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39"
     assert found(WHOLE.replace("meta-llama/Llama-3.1-8B", cached)).job.model.name == "meta-llama/Llama-3.1-8B"
 

@@ -100,6 +100,19 @@ def test_what_the_job_has_already_frees_nothing():
     assert already.frees_nothing
 
 
+def test_of_a_phase_that_is_not_planned_nothing_is_predicted():
+    assert beside(phase=Phase.EVAL).saving("micro-batch") is None
+    unknown = beside(phase=Phase.UNKNOWN).saving("micro-batch")
+    assert unknown is not None
+    assert "in forward, the highest phase (micro-batch 4" in unknown.says
+
+
+def test_where_what_was_free_would_do_nothing_is_said_to_be_missing():
+    saving = beside(free="5.00 GiB").saving("micro-batch")
+    assert saving is not None
+    assert saving.says == "Predicted to free 60.00 GiB in forward (micro-batch 4 with accumulation)."
+
+
 @pytest.mark.parametrize("code", ["stop-process", "expandable-segments", "meta-load", "collect-snapshot"])
 def test_what_allocated_bytes_do_not_show_is_not_predicted(code):
     assert beside().saving(code) is None

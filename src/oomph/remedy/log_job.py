@@ -130,12 +130,8 @@ def _has_trainer(sources: Sources) -> bool:
 
 def _contradiction(sources: Sources, facts: Facts) -> str:
     """Why what is said cannot be one job: several values of a setting that decides."""
-    others = [each for each in sources.imported if each.kind != "log"]
     for path, problem in facts.problems:
-        settled = (
-            sources.given_batch if path == "batch.micro" else any(path in each.values for each in others)
-        )
-        if not settled:
+        if not _is_settled(path, problem, sources):
             return f"No job can be made of the log: {problem}."
     micro, printed = facts.values.get("batch.micro"), sources.said("batch.micro")
     if micro is not None and printed is not None and micro.value != printed.value and not sources.given_batch:
@@ -144,6 +140,17 @@ def _contradiction(sources: Sources, facts: Facts) -> str:
         said = facts.values["given.bits"].quote
         return f"No job can be made of the log: how the weights are quantised is not printed ({said})."
     return ""
+
+
+def _is_settled(path: str, problem: str, sources: Sources) -> bool:
+    """Whether somebody with more to say than single lines closes what those leave open."""
+    if path == "batch.micro":
+        return sources.given_batch
+    others = [each for each in sources.imported if each.kind != "log"]
+    if path == "framework.name":
+        # Others' code on top of a trainer (unsloth) is not what the trainer's own configuration describes.
+        return problem.startswith("megatron") and any(each.kind == "Megatron-LM" for each in others)
+    return any(path in each.values for each in others)
 
 
 def _on_gpu(case: Case, job: Job) -> tuple[Job, Quote | None]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
+from pathlib import Path
 
 from oomph.diagnose.case import Case
 from oomph.errors import OomphError
@@ -138,10 +139,17 @@ def _model_of(facts: Facts) -> Imported:
 
 
 def _plain_name(value: str) -> str:
-    """A model's name; of a path in the hub's cache the name on the hub, of another path its last part. No file of this
-    machine is looked at because a log names it."""
-    for part in reversed(value.replace("\\", "/").split("/")):
+    """A model's name; of a path in the hub's cache the name on the hub, of another path its last part. "" where that is
+    a file or folder here: none is read because a log names it."""
+    parts = [part for part in value.replace("\\", "/").split("/") if part]
+    if parts and parts[-1].lower().endswith(".json"):
+        parts.pop()
+    for part in reversed(parts):
         if part.startswith("models--"):
             return "/".join(part.removeprefix("models--").split("--"))
-    is_path = value.startswith(("/", ".", "~")) or value.count("/") > 1 or ":" in value or "\\" in value
-    return value.replace("\\", "/").rstrip("/").rpartition("/")[2].strip(".") if is_path else value
+    is_path = value.startswith(("/", ".", "~")) or len(parts) > 2 or ":" in value or "\\" in value
+    name = (parts[-1].strip(".~") if parts else "") if is_path else "/".join(parts)
+    try:
+        return "" if Path(name).exists() else name
+    except (OSError, ValueError):
+        return ""

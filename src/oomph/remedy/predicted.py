@@ -10,6 +10,7 @@ from oomph.diagnose.model import Advice, Step
 from oomph.diagnose.planned import Agreement, JobField, PlannedJob, PredictedSaving
 from oomph.errors import OomphError
 from oomph.job.model import Job
+from oomph.phases import Phase
 from oomph.predict.model import PhasePeak, Plan
 from oomph.predict.plan import plan
 from oomph.remedy.actions import Action
@@ -63,10 +64,11 @@ class Beside:
         return replace(step, predicted=self.saving(step.code))
 
     def saving(self, code: str) -> PredictedSaving | None:
-        """Of the mildest change with an action's code; None where no change of a job has it, or what is allocated does
-        not show it."""
+        """Of the mildest change with an action's code; None where no change of a job has it, what is allocated does not
+        show it, or the plan has nothing of the phase that failed."""
         if code not in self._known:
-            self._known[code] = None if code in _NOT_ALLOCATED else self._predicted(code)
+            planned = self.case.phase is Phase.UNKNOWN or self.case.phase in self.plan.worst.phases
+            self._known[code] = self._predicted(code) if planned and code not in _NOT_ALLOCATED else None
         return self._known[code]
 
     def _predicted(self, code: str) -> PredictedSaving | None:
@@ -109,7 +111,8 @@ class Beside:
             beside_it = "" if missing is None else f"; {format_bytes(missing)} is missing"
             said += f"{beside_it}. Doubtful, since plan and log disagree."
         else:
-            said += _beside_missing(frees, missing, room, highest, enough)
+            told = self.case.ledger.short_by_bytes is not None
+            said += _beside_missing(frees, missing, room, highest, enough) if missing or not told else "."
         return PredictedSaving(change.title, said, frees, missing, enough, highest.allocated_bytes, doubtful)
 
     def _peak(self, of: Plan) -> PhasePeak:
