@@ -32,7 +32,9 @@ def test_states_stay_and_gradients_go():
     inside = plan(JOB, replay=False).worst
     after = plan(replace(JOB, optimizer=Optimizer()), replay=False).worst
     step = Phase.OPTIMIZER
-    assert inside.phases[step].allocated_bytes - 6 * WEIGHTS < 0.01 * WEIGHTS
+    # Beside them two workspaces of cuBLAS (8.125 MiB each before Hopper), one for each thread that multiplies.
+    rest = inside.phases[step].allocated_bytes - 6 * WEIGHTS - 2 * 8_519_680
+    assert rest < 0.001 * WEIGHTS
     assert inside.phases[step].allocated_bytes >= 6 * WEIGHTS
     difference = after.phases[step].allocated_bytes - inside.phases[step].allocated_bytes
     assert abs(difference - 4 * WEIGHTS) < 0.01 * WEIGHTS
