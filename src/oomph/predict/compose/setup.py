@@ -9,8 +9,8 @@ from oomph.errors import UsageError
 from oomph.hardware.gpus import Gpu
 from oomph.job.families import Architecture, architecture, dimensions, major_of
 from oomph.job.families.architecture import Parameter
-from oomph.job.families.build import Reader
-from oomph.job.model import ITEM_BYTES, Job, Model
+from oomph.job.model import ITEM_BYTES, Job
+from oomph.predict.compose.choice import classes, kind, task_of, task_of_class, window
 from oomph.predict.engine.play import Weight
 from oomph.predict.engine.program import with_views
 from oomph.predict.engine.sequence_parallel import Split, divide
@@ -29,18 +29,11 @@ _ROTARY = {
 }
 #: Rates of dropout of heads for other tasks than the recorded ones.
 _ON_HEADS = ("summary_", "classifier_", "seq_classif", "qa_")
-#: What transformers' classes are for, by how their names end; BertForPreTraining has a small head beside.
-_TASKS = (
-    ("ForMaskedLM", "masked_lm"),
-    ("ForPreTraining", "masked_lm"),
-    ("ForSequenceClassification", "sequence_classification"),
-    ("ForImageClassification", "image_classification"),
-    ("ForTokenClassification", "token_classification"),
-    ("ForQuestionAnswering", "question_answering"),
-    ("ForMultipleChoice", "multiple_choice"),
-)
+#: What files of programs for GPUs before compute capability 8.0 begin with.
+_OLDER = "transformers-sm75-"
 #: Elements below which bitsandbytes and PEFT leave nothing: quantised are the weights of linear layers only.
 _HALF = ("bf16", "fp16")
+_WITHOUT_AUTOCAST = ("torchtitan", "torchtune")
 
 
 @cache
@@ -148,13 +141,23 @@ class Setup:
                 f"unsupported: {self.code.label} has no program for the family {self.job.model.family}; "
                 "`oomph trace` runs the training script itself."
             )
-        found = load(stem)
+        found = (load(stem.replace("transformers-", _OLDER, 1)) if self._lacks_kernel else None) or load(stem)
         if found is None:
             raise UsageError(
                 f"unsupported: {self.job.model.family} under {self.code.label} has not been recorded; "
                 "`oomph trace` runs the training script itself."
             )
         return found
+
+    @property
+    def _lacks_kernel(self) -> bool:
+        """Whether grouped heads in half precision run as ordinary operators: the flash kernel needs compute capability
+        8.0, and the memory-efficient one takes no grouped heads (sdp_utils.cpp)."""
+        gpu, dims = self.gpu, self.dims
+        grouped = dims.get("kv_heads", 0) != dims.get("heads", 0)
+        old = gpu is not None and (0, 0) < tuple(gpu.capability) < (8, 0)
+        asked = self.job.attention == "sdpa_math"
+        return grouped and (old or asked) and self.attention == "sdpa" and self.precision != "fp32"
 
     @property
     def sharded_in_compute(self) -> bool:
@@ -167,7 +170,8 @@ class Setup:
         precision = self.job.precision
         low = precision.compute in (*_HALF, "fp8")
         weights_low = precision.weights in _HALF or (self.sharded_in_compute and low)
-        if precision.autocast and low:
+        # torchtitan and torchtune have no autocast where parameters are gathered in the compute dtype.
+        if precision.autocast and low and not (weights_low and self.code.framework in _WITHOUT_AUTOCAST):
             return "bf16-autocast" if weights_low else "fp32-autocast"
         return "bf16" if weights_low else "fp32"
 
@@ -196,6 +200,11 @@ class Setup:
     def variant(self) -> Variant:
         """The variant that fits best. Raises UsageError where none fits."""
         dims = self.dims
+        if self.job.attention == "sdpa_math" and dims.get("kv_heads") == dims.get("heads"):
+            raise UsageError(
+                "unsupported: sdpa_math with heads that are not grouped has not been recorded; `oomph trace` runs the "
+                "training script itself."
+            )
         heads, kv_heads = dims.get("heads", 1), dims.get("kv_heads", dims.get("heads", 1))
         relation = "equal" if heads == kv_heads else "single" if kv_heads == 1 else "grouped"
         one = dims["b"] == 1
@@ -215,6 +224,7 @@ class Setup:
                 int(recorded_loss(each) == self.code.loss),
                 int(each.attention == self.attention),
                 int(not each.heads or each.heads == relation),
+                int(bool(each.more.get("window")) == self.windowed),
                 int(each.one == one),
                 int(each.dropout == self.drops),
             )
@@ -225,7 +235,22 @@ class Setup:
                 f"unsupported: {self.attention} attention of {self.file.framework}'s {self.file.family} has not "
                 "been recorded; `oomph trace` runs the training script itself."
             )
+        if self.windowed and not best.more.get("window"):
+            raise UsageError(
+                f"unsupported: sdpa of {self.file.framework}'s {self.file.family} with a sequence as long as its "
+                f"attention's window ({window(self.job.model)}) has not been recorded; flash_attention_2 needs no mask."
+            )
         return best
+
+    @cached_property
+    def windowed(self) -> bool:
+        """Whether attention needs a mask for its window: sdpa does where the sequence is as long."""
+        size = window(self.job.model) if self.file.framework == "transformers" else None
+        return size is not None and self.attention == "sdpa" and self.dims["s"] >= size
+
+    def kind(self, layer: int) -> str:
+        """The section of the program that a layer runs."""
+        return kind(self.job.model, layer, self.program.sections)
 
     @cached_property
     def program(self) -> Program:
@@ -406,22 +431,6 @@ class Setup:
 def _begins(name: str, prefix: str) -> bool:
     """Whether a name begins with a prefix; `layers.1` is not that of `layers.10`."""
     return name.startswith(prefix) and not (prefix[-1:].isdigit() and name[len(prefix) :][:1].isdigit())
-
-
-def classes(model: Model) -> int:
-    """Classes of a classifier, as its configuration says."""
-    return Reader(model).labels
-
-
-def task_of_class(model: Model) -> str:
-    """What the class that config.json names is for; "" where it names none, or the family's usual one."""
-    name = Reader(model).architecture
-    return next((task for end, task in _TASKS if name.endswith(end)), "")
-
-
-def task_of(variant: Variant) -> str:
-    """What a variant's model was trained for."""
-    return str(variant.more.get("task", "causal_lm"))
 
 
 def recorded_loss(variant: Variant) -> str:
