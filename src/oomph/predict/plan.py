@@ -16,8 +16,10 @@ from oomph.memory.categories import Category
 from oomph.memory.prediction import Prediction
 from oomph.phases import Phase
 from oomph.predict.compose import pieces, supported
+from oomph.predict.compose.pipeline import PipelineRank
 from oomph.predict.compose.run import compose, gpu_of, setup_of
 from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.stages import ranks_of
 from oomph.predict.compose.step import Step
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
@@ -33,9 +35,12 @@ def peak_bytes(job: Job) -> int:
     """The highest allocated bytes of any phase under the likeliest code; the job is taken as it is (resolved, checked).
     Raises UsageError as `compose` does."""
     supported.check(job)
-    sink = PeakSink(compose=False)
-    compose(setup_of(job, variants(job)[0]), sink)
-    return max(each.bytes for each in sink.peaks().values())
+    most = 0
+    for stage in range(job.parallel.pipeline):
+        sink = PeakSink(compose=False)
+        compose(setup_of(job, variants(job)[0]), sink, stage=stage)
+        most = max(most, *(each.bytes for each in sink.peaks().values()))
+    return most
 
 
 def capacity_of(job: Job) -> int | None:
@@ -79,47 +84,60 @@ def plan(job: Job, replay: bool = True) -> Plan:
 
 def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
     supported.check(job)
+    found = [_rank(job, stage, replay) for stage in range(job.parallel.pipeline)]
+    ranks = tuple(rank for rank, _, _ in found)
+    _, code, step = found[0]
+    verdicts = [_verdict(rank, room_of(job, rank.outside), rank.outside) for rank in ranks]
+    fits, fails_in = next((each for each in verdicts if each[0] is False), None) or next(
+        (each for each in verdicts if each[0] is None), verdicts[0]
+    )
+    notes = tuple(dict.fromkeys((*code.notes, *step.stepper.assumptions)))
+    more = [] if job.framework.name else [f"The training code is taken to be that of {code.label}."]
+    largest = max(
+        (each.units.units for _, _, each in found),
+        key=lambda units: sum(each.resident_bytes for unit in units for each in unit.parameters),
+    )
+    return Plan(
+        job,
+        ranks,
+        capacity_of(job),
+        fits,
+        fails_in,
+        (*assumptions, *supported.assumptions(job), *more, *notes),
+        host=host_of(job, largest),
+        parameters=step.setup.architecture.total,
+        trainable=sum(
+            each.numel
+            for _, _, its in found
+            for unit in its.units.units
+            for each in unit.parameters
+            if each.trainable
+        ),
+    )
+
+
+def _rank(job: Job, stage: int, replay: bool) -> tuple[RankPlan, Code, Step | PipelineRank]:
+    """The plan of the ranks of one pipeline stage (without pipeline parallelism: of all)."""
     codes = variants(job)
-    sinks: list[tuple[Code, PeakSink, Step]] = []
+    sinks: list[tuple[Code, PeakSink, Step | PipelineRank]] = []
     for code in codes:
         sink = PeakSink()
         try:
-            sinks.append((code, sink, compose(setup_of(job, code), sink)))
+            sinks.append((code, sink, compose(setup_of(job, code), sink, stage=stage)))
         except UsageError:
             if code is codes[0]:
                 raise
     first = sinks[0]
-    capacity = capacity_of(job)
     outside = outside_of(job)
     above = _above(first[2].setup)
     allocated = _phases(job, sinks, above, None)
     margin = max(each.high_bytes - each.allocated_bytes for each in allocated.values())
-    room = room_of(job, outside)
-    prediction = _replayed(job, first[0], room, margin) if replay else None
+    prediction = _replayed(job, first[0], room_of(job, outside), margin, stage) if replay else None
     phases = _phases(job, sinks, above, prediction) if prediction is not None else allocated
     end = first[1].current_bytes if first[2].end_bytes == 0 else first[2].end_bytes
-    count = job.parallel.ranks
-    rank = RankPlan(
-        "the only rank" if count == 1 else f"all {count} ranks", 0, phases, end, outside, prediction
-    )
-    fits, fails_in = _verdict(rank, room, outside)
-    code = first[0]
-    notes = tuple(dict.fromkeys((*code.notes, *first[2].stepper.assumptions)))
-    more = [] if job.framework.name else [f"The training code is taken to be that of {code.label}."]
-    setup = first[2].setup
-    return Plan(
-        job,
-        (rank,),
-        capacity,
-        fits,
-        fails_in,
-        (*assumptions, *supported.assumptions(job), *more, *notes),
-        host=host_of(job, first[2].units.units),
-        parameters=setup.architecture.total,
-        trainable=sum(
-            each.numel for unit in first[2].units.units for each in unit.parameters if each.trainable
-        ),
-    )
+    each = job.parallel.ranks // job.parallel.pipeline
+    name = ranks_of(job, stage)
+    return RankPlan(name, stage * each, phases, end, outside, prediction), first[0], first[2]
 
 
 def _above(setup: Setup) -> dict[Phase, tuple[int, int]]:
@@ -143,7 +161,7 @@ def _above(setup: Setup) -> dict[Phase, tuple[int, int]]:
 
 def _phases(
     job: Job,
-    sinks: list[tuple[Code, PeakSink, Step]],
+    sinks: list[tuple[Code, PeakSink, Step | PipelineRank]],
     above: dict[Phase, tuple[int, int]],
     prediction: Prediction | None,
 ) -> dict[Phase, PhasePeak]:
@@ -190,13 +208,13 @@ def _terms(peak: SinkPeak, between: int) -> tuple[Term, ...]:
     )
 
 
-def _replayed(job: Job, code: Code, capacity: int | None, margin: int) -> Prediction:
+def _replayed(job: Job, code: Code, capacity: int | None, margin: int, stage: int) -> Prediction:
     from oomph.memory.allocator.settings import AllocatorSettings
     from oomph.predict.event_sink import EventSink
     from oomph.predict.replay import played
 
     sink = EventSink()
-    compose(setup_of(job, code), sink)
+    compose(setup_of(job, code), sink, stage=stage)
     settings = AllocatorSettings.parse(job.allocator) if job.allocator else AllocatorSettings()
     return played(sink, settings, capacity, margin_bytes=margin)
 

@@ -121,7 +121,8 @@ def peak():
     # What was asked for: a block that the allocator did not split counts as no more than that.
     found = torch.cuda.memory_stats()["requested_bytes.all.peak"]
     torch.cuda.reset_peak_memory_stats()
-    return found
+    # The model's buffer, which is no parameter.
+    return found - TOKENS * (HEAD // 2) * 8
 """
 
 
@@ -155,7 +156,7 @@ class Sizes:
         pairs = tuple(Dimension(key=key, value=value) for key, value in sorted(config.items()))
         return Job(
             model=Model(name="small", family="llama", config=pairs),
-            precision=Precision(weights="bf16", compute="bf16"),
+            precision=more.pop("precision", Precision(weights="bf16", compute="bf16")),
             batch=more.pop("batch", Batch(micro=self.batch, sequence=self.tokens)),
             parallel=parallel,
             hardware=Hardware(gpu="a100-80gb"),

@@ -10,41 +10,46 @@ from oomph.phases import Phase
 from tests.predict.parallel.decoder import Sizes, planned
 from tests.tracing.ranks.running import traced
 
-PROGRAM = """
-from torch.distributed.device_mesh import init_device_mesh
+DIVIDED = """
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, loss_parallel, parallelize_module,
 )
 
+def divide(model, mesh, parallel_loss):
+    logits = Shard(-1) if parallel_loss else Replicate()
+    parallelize_module(model, mesh, {
+        "tok_embeddings": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+        "norm": SequenceParallel(),
+        "output": ColwiseParallel(
+            input_layouts=Shard(1), output_layouts=logits, use_local_output=not parallel_loss
+        ),
+    })
+    for layer in model.layers.values():
+        parallelize_module(layer, mesh, {
+            "attention_norm": SequenceParallel(),
+            "attention": PrepareModuleInput(
+                input_layouts=(Shard(1), None), desired_input_layouts=(Replicate(), None)
+            ),
+            "attention.wq": ColwiseParallel(),
+            "attention.wk": ColwiseParallel(),
+            "attention.wv": ColwiseParallel(),
+            "attention.wo": RowwiseParallel(output_layouts=Shard(1)),
+            "ffn_norm": SequenceParallel(),
+            "feed_forward": PrepareModuleInput(
+                input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)
+            ),
+            "feed_forward.w1": ColwiseParallel(),
+            "feed_forward.w2": RowwiseParallel(output_layouts=Shard(1)),
+            "feed_forward.w3": ColwiseParallel(),
+        })
+"""
+PROGRAM = """
+from torch.distributed.device_mesh import init_device_mesh
+
 PARALLEL_LOSS = {loss}
 model = made(LAYERS)
-mesh = init_device_mesh("cuda", ({ranks},))
-logits = Shard(-1) if PARALLEL_LOSS else Replicate()
-parallelize_module(model, mesh, {{
-    "tok_embeddings": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
-    "norm": SequenceParallel(),
-    "output": ColwiseParallel(
-        input_layouts=Shard(1), output_layouts=logits, use_local_output=not PARALLEL_LOSS
-    ),
-}})
-gathered = lambda: PrepareModuleInput(
-    input_layouts=(Shard(1), None), desired_input_layouts=(Replicate(), None)
-)
-for layer in model.layers.values():
-    parallelize_module(layer, mesh, {{
-        "attention_norm": SequenceParallel(),
-        "attention": gathered(),
-        "attention.wq": ColwiseParallel(),
-        "attention.wk": ColwiseParallel(),
-        "attention.wv": ColwiseParallel(),
-        "attention.wo": RowwiseParallel(output_layouts=Shard(1)),
-        "ffn_norm": SequenceParallel(),
-        "feed_forward": PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)),
-        "feed_forward.w1": ColwiseParallel(),
-        "feed_forward.w2": RowwiseParallel(output_layouts=Shard(1)),
-        "feed_forward.w3": ColwiseParallel(),
-    }})
+divide(model, init_device_mesh("cuda", ({ranks},)), PARALLEL_LOSS)
 optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
 for step in range(2):
     tokens = torch.zeros(BATCH, TOKENS, dtype=torch.int64, device="cuda")
@@ -73,7 +78,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_phases_are_those_of_a_trace(name):
     ranks, loss, sizes = CASES[name]
-    program = sizes.model() + PROGRAM.format(ranks=ranks, loss=loss)
+    program = sizes.model() + DIVIDED + PROGRAM.format(ranks=ranks, loss=loss)
     traced_peaks = [int(each) for each in traced(program, world=ranks).printed.split()]
     job = sizes.job(
         Parallel(tensor=ranks, sequence_parallel=True), loss="loss_parallel" if loss else "default"

@@ -6,6 +6,7 @@ from oomph.hardware.gpus import Gpu
 from oomph.hardware.names import gpu as gpu_named
 from oomph.job.model import Job
 from oomph.predict.compose.evaluate import after_training
+from oomph.predict.compose.pipeline import PipelineRank, compose_rank
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
 from oomph.predict.compose.units import Units, units_of
@@ -30,9 +31,13 @@ def setup_of(job: Job, code: Code) -> Setup:
     return Setup(job, code, gpu_of(job), torch)
 
 
-def compose(setup: Setup, sink: Sink, steps: int = 2, units: Units | None = None) -> Step:
-    """Plays steps of the job on a sink; `units` are those of the setup, where they are known. Raises UsageError,
-    beginning with "unsupported:", for what is not modelled."""
+def compose(
+    setup: Setup, sink: Sink, steps: int = 2, units: Units | None = None, stage: int = 0
+) -> Step | PipelineRank:
+    """Plays steps of the job on a sink; `units` are those of the setup, where they are known; `stage`: as which rank of
+    a pipeline. Raises UsageError, beginning with "unsupported:", for what is not modelled."""
+    if setup.job.parallel.pipeline > 1:
+        return compose_rank(setup, sink, steps, stage)
     units = units or units_of(setup)
     sharding = strategy_for(setup.job, units.units, sink, setup.code)
     step = Step(setup, sink, sharding, stepper_for(setup.job), units)

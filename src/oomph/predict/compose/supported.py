@@ -46,7 +46,7 @@ def _missing(job: Job) -> Iterator[str]:
     if job.activation_offload:
         yield "offloading activations to the host"
     if parallel.pipeline > 1:
-        yield "pipeline parallelism"
+        yield from _pipeline(job)
     if parallel.expert > 1:
         yield "expert parallelism"
     if parallel.tensor > 1:
@@ -55,6 +55,22 @@ def _missing(job: Job) -> Iterator[str]:
         yield "images"
     if job.batch.sequence is None:
         yield "a batch without a sequence length"
+
+
+def _pipeline(job: Job) -> Iterator[str]:
+    parallel = job.parallel
+    if job.framework.name.lower() != "torchtitan":
+        yield f"pipeline parallelism under {job.framework.name or 'a framework that is not named'}"
+    if parallel.pipeline_schedule == "zero_bubble":
+        yield "the zero-bubble pipeline schedules"
+    if parallel.strategy not in ("none", "ddp", "fsdp2_full", "fsdp2_no_reshard"):
+        yield f"{parallel.strategy} within pipeline stages"
+    if job.method.name != "full" or job.method.frozen:
+        yield "frozen parameters within pipeline stages"
+    if job.compile:
+        yield "torch.compile of pipeline stages"
+    if job.evaluation.batch or job.evaluation.generate:
+        yield "evaluation in a pipeline"
 
 
 def _tensor_parallel(job: Job) -> Iterator[str]:
