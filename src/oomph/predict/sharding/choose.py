@@ -103,16 +103,6 @@ def _reduce_bytes(job: Job, code: Code | None) -> float | None:
     return 4.0 if code is not None and not code.reduces_in_compute else None
 
 
-def _reentrant(job: Job, code: Code | None) -> bool:
-    """Whether blocks are checkpointed the reentrant way, from outside of their FSDP module: their forward then runs
-    without gradients, no pre-backward hook is registered, and nothing counts as needing a prefetch
-    (_register_pre_backward_hooks and _get_handle_to_prefetch in torch/distributed/fsdp/_runtime_utils.py)."""
-    if job.checkpointing.mode == "none":
-        return False
-    asked = job.checkpointing.reentrant
-    return (code is not None and code.reentrant) if asked is None else asked
-
-
 def _fsdp1(job: Job, code: Code | None, accumulation: int, no_sync: bool) -> Fsdp1Options:
     parallel = job.parallel
     default = code.use_orig_params if code is not None else False
@@ -121,7 +111,7 @@ def _fsdp1(job: Job, code: Code | None, accumulation: int, no_sync: bool) -> Fsd
         reduce_bytes=_reduce_bytes(job, code),
         use_orig_params=default if parallel.use_orig_params is None else parallel.use_orig_params,
         apart=code is not None and code.adapters_apart,
-        prefetch="none" if _reentrant(job, code) else parallel.backward_prefetch,
+        prefetch="none" if _nested(job, code) else parallel.backward_prefetch,
         forward_prefetch=parallel.forward_prefetch,
         offload=parallel.offload_parameters,
         accumulation=accumulation,
@@ -131,7 +121,9 @@ def _fsdp1(job: Job, code: Code | None, accumulation: int, no_sync: bool) -> Fsd
 
 
 def _nested(job: Job, code: Code | None) -> bool:
-    """Whether reentrant checkpoints call wrapped units. Since transformers 4.52 (GradientCheckpointingLayer of
+    """Whether reentrant checkpoints call wrapped units: their forward then runs without gradients, no pre-backward hook
+    is registered, and nothing counts as needing a prefetch (_register_pre_backward_hooks and _get_handle_to_prefetch in
+    torch/distributed/fsdp/_runtime_utils.py). Since transformers 4.52 (GradientCheckpointingLayer of
     modeling_layers.py) a layer checkpoints within itself."""
     asked = job.checkpointing.reentrant
     reentrant = (code is not None and code.reentrant) if asked is None else asked
