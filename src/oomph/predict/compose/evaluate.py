@@ -76,6 +76,7 @@ def evaluate(step: Step) -> None:
             requires=False,
             pinned=number == 0 and front.held,
             frozen=setup.frozen_in(number),
+            kind=setup.kind(number),
         )
         piece = pieces.block(setup, mode)
         handles = sink.play(piece.forward, [hidden])

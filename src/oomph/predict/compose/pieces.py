@@ -35,7 +35,7 @@ _LOSS_OUTSIDE = frozenset(("litgpt", "lightning-thunder", "torchtitan", "torchtu
 @dataclass(frozen=True)
 class Mode:
     """How a piece is played. grad: with autograd. requires: the hidden state wants a gradient. accumulates: gradients
-    exist and new ones are added to them. frozen: parameters that do not train in this layer."""
+    exist and new ones are added to them. frozen: parameters that do not train in this layer. kind: its section."""
 
     grad: bool = True
     requires: bool = True
@@ -46,6 +46,7 @@ class Mode:
     early_stop: bool = False
     selective: bool = False
     frozen: frozenset[str] = frozenset()
+    kind: str = "block"
 
 
 def _weights(setup: Setup, frozen: frozenset[str]) -> Weights:
@@ -106,11 +107,12 @@ def section(setup: Setup, name: str) -> Section:
 def _last_named(program: Program, its: Section) -> Section:
     """What came out of the last layer has a number of that layer and one of `after`: a drop of the one is one of the
     other."""
-    outlet, inlet = program.sections["block"].outlet, program.sections["after"].inlet
-    if outlet is None or inlet is None:
+    outlets = [program.sections[name].outlet for name in ("block", "full") if name in program.sections]
+    inlet = program.sections["after"].inlet
+    if inlet is None:
         return its
-    gone, stands = program.tensors[outlet][0], program.tensors[inlet][0]
-    items = [["drop", stands] if item == ["drop", gone] else item for item in its.items]
+    gone = [["drop", program.tensors[each][0]] for each in outlets if each is not None]
+    items = [["drop", program.tensors[inlet][0]] if item in gone else item for item in its.items]
     return Section(items, its.inlet, its.outlet)
 
 
@@ -122,13 +124,15 @@ def operators_of(setup: Setup, name: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
     inner = setup.setup
-    its = section(inner, "block")
+    its = section(inner, mode.kind)
     scope = _compiled(inner, mode, its) if inner.compiles_layers else _scope(inner, mode)
     given: list[int] = []
     if mode.selective:
         scope.policy = selective_policy(inner.code.selective_every)
         if mode.grad:
-            first = block(inner, Mode(grad=False, pinned=True, selective=True, frozen=mode.frozen))
+            first = block(
+                inner, Mode(grad=False, pinned=True, selective=True, frozen=mode.frozen, kind=mode.kind)
+            )
             given = [first.forward.sizes[each] for each in first.policy]
     if mode.early_stop:
         scope.stop = _last_save(inner, mode)
@@ -199,7 +203,7 @@ def _last_save(setup: Setup, mode: Mode) -> int:
     """Where a recomputation that is not reentrant ends: at the operator that saves the last tensor, before it runs
     (torch/utils/checkpoint.py, _StopRecomputationError)."""
     scope = _scope(setup, mode)
-    build(scope, section(setup, "block"), requires=mode.requires, pinned=True)
+    build(scope, section(setup, mode.kind), requires=mode.requires, pinned=True)
     return scope.last_save
 
 

@@ -274,6 +274,7 @@ class Forward:
             early_stop=checkpointed and not self.reentrant(number),
             selective=self.selective,
             frozen=self.setup.frozen_in(number),
+            kind=self.setup.kind(number),
         )
 
     @property
@@ -292,8 +293,13 @@ class Forward:
         sink.phase(Phase.FORWARD, f"block {number}")
         step.sharding.forward_before(unit)
         if self.checkpointed(number):
-            frozen = self.setup.frozen_in(number)
-            mode = Mode(grad=False, pinned=True, selective=self.selective, frozen=frozen)
+            mode = Mode(
+                grad=False,
+                pinned=True,
+                selective=self.selective,
+                frozen=self.setup.frozen_in(number),
+                kind=self.setup.kind(number),
+            )
             piece = pieces.block(self.setup, mode)
             handles = sink.play(piece.forward, [hidden])
             self._casts(piece, handles)

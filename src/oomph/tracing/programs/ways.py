@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -66,9 +67,16 @@ def made(family: Family, way: Way, studio: Studio | None = None) -> Made:
     )
 
 
-def fill(store: Store, family: Family, wanted: Callable[[Way], bool], tell: Callable[[Way], Any]) -> None:
-    """Records all wanted ways; a batch of one apart only where it does something else."""
-    with Studio() as studio:
+def fill(
+    store: Store,
+    family: Family,
+    wanted: Callable[[Way], bool],
+    tell: Callable[[Way], Any],
+    entered: Studio | None = None,
+) -> None:
+    """Records all wanted ways; a batch of one apart only where it does something else. `entered` is a studio that is
+    there, for another GPU than the usual one."""
+    with nullcontext(entered) if entered is not None else Studio() as studio:
         alone = _Alone(family, studio)
         for way in ways(family):
             if wanted(way):
