@@ -173,3 +173,27 @@ def test_the_function_takes_a_job(log):
         assert diagnosis.advice is not None
         assert diagnosis.advice.first.predicted is not None
         assert diagnosis.exit_code == 1
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(1.0, "agrees"), (1.3, "more")])
+def test_a_log_that_has_what_is_predicted_agrees_and_one_that_has_more_does_not(
+    run, log, tmp_path, share, verdict
+):
+    """The same job on a card on which its step fails with the predicted bytes allocated, or 30 % more."""
+    predicted = json.loads(run("explain", "--format", "json", log.name).stdout)["plan"]["agreement"]
+    gib = share * predicted["predicted_bytes"] / 2**30
+    text = failure(
+        asked="1.00 GiB",
+        free="0.50 GiB",
+        allocated=f"{gib - 1:.2f} GiB",
+        process=f"{gib:.2f} GiB",
+        capacity=f"{gib + 1:.2f} GiB",
+    )
+    log.write_text(WHOLE.replace(GPU, "").replace(failure(), text), encoding="utf-8")
+    answer = json.loads(run("explain", "--format", "json", log.name).stdout)
+    assert answer["plan"]["agreement"]["verdict"] == verdict
+    step = answer["advice"]["first"]["predicted"]
+    assert step["doubtful"] is (verdict == "more")
+    assert step["missing_bytes"] == 2**29
+    assert ("Doubtful" in step["says"]) is (verdict == "more")
+    assert answer["exit_code"] == 1

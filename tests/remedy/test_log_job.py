@@ -111,6 +111,26 @@ def test_arguments_of_torchtitan_and_the_ranks_of_torchrun():
     assert (job.batch.micro, job.batch.sequence, job.checkpointing.mode) == (1, 8192, "full")
 
 
+def test_what_torchtitan_says_while_it_starts():
+    said = "[rank0]:[titan] 2026-05-20 17:02:31,553 - root - INFO - "
+    text = (
+        "+ torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file ./llama3_8b.toml\n"
+        f"{said}Building 2-D device mesh with ['dp_shard', 'tp'], [4, 2]\n"
+        f"{said}Model llama3 8B size: 8,030,261,248 total parameters\n"
+        f"{said}Applied full activation checkpointing to the model\n"
+        f"{said}Training starts at step 1, with local batch size 4, global batch size 16, sequence length 8192, "
+        "total steps 4000 (warmup 200)\n"
+    )
+    answer = found(text + failure("backward"))
+    job = answer.job
+    assert (job.model.name, job.batch.micro, job.batch.sequence) == ("meta-llama/Llama-3.1-8B", 4, 8192)
+    assert (job.parallel.data, job.parallel.tensor, job.checkpointing.mode) == (4, 2, "full")
+    assert (
+        next(field.quote.line for field in answer.fields if field.path == "batch.micro" and field.quote) == 5
+    )
+    assert "the model" in why_not(text.replace("llama3 8B", "llama3 own") + failure("backward"))
+
+
 def test_lines_of_one_s_own():
     text = (
         "model: meta-llama/Llama-3.2-1B\nseq_len: 1024\nbatch_size: 2\ndtype: bf16\noptimizer: adamw\n"

@@ -86,6 +86,19 @@ def test_the_phase_decides_what_is_freed():
     assert load.frees_nothing
 
 
+def test_a_change_that_alters_nothing_in_the_plan_is_not_predicted(monkeypatch):
+    """It is made for the phase, and no phase has other bytes: the plan may not model it."""
+    one = beside()
+    monkeypatch.setattr(predicted, "plan", lambda job, replay: plan_of(job, 161 * GIB, needs(ONE)))
+    saving = one.saving("chunked-loss")
+    assert saving is not None
+    assert (saving.frees_bytes, saving.enough, saving.frees_nothing) == (None, None, False)
+    assert saving.says.startswith("Not predicted: the plan has the same bytes")
+    in_the_step = beside(phase=Phase.OPTIMIZER).saving("chunked-loss")  # which is made for other phases
+    assert in_the_step is not None
+    assert in_the_step.frees_nothing
+
+
 def test_what_the_job_has_already_frees_nothing():
     has = replace(ONE, batch=replace(ONE.batch, micro=1))
     saving = beside(has).saving("micro-batch")

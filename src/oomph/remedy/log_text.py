@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, islice
 
@@ -13,6 +14,7 @@ from oomph.errors import OomphError
 from oomph.evidence.model import Document, Quote
 from oomph.job.importers import Imported, printed, read
 from oomph.job.importers.logs import in_log
+from oomph.remedy import log_titan
 
 #: Configurations stand at the start; of a log that keeps more before its failure, no more is looked at.
 _LINES = 20_000
@@ -35,11 +37,11 @@ _PYTHON = re.compile(r"[+$>\s]{0,4}(?:\S{0,200}/)?python[\d.]{0,5} ")
 
 def configurations(document: Document, until: int) -> tuple[Imported, ...]:
     """What the lines of a document before line index `until` say of its job, each format once. What several writers
-    print into each other is taken of the first that prints a configuration. Nothing raises."""
+    print into each other is taken of the one that says most. Nothing raises."""
     lines = _lines(document, until)
     text = "\n".join(lines)
     found = {each.kind: each for each in reversed(in_log(text, "the log"))}
-    for block in (*_namespaces(text), *_blocks(lines)):
+    for block in (*_namespaces(text), *_blocks(lines), *log_titan.arguments(lines)):
         try:
             imported = read(block)
         except OomphError:
@@ -64,7 +66,7 @@ def lines_of(document: Document, until: int, said: Mapping[str, str]) -> dict[st
         key = key.rpartition(".")[2].lstrip("-").lower()
         if not key or not words:
             continue
-        spelled = re.compile(re.escape(key).replace("_", "[_-]").replace(r"\-", "[_-]"))
+        spelled = re.compile(re.escape(key).replace("_", "[_ -]").replace(r"\-", "[_ -]"))
         for match in islice(spelled.finditer(text), _MOST_PLACES):
             index = bisect_right(starts, match.start()) - 1
             if words[0].strip("'\"[](){},") in texts[index][match.end() - starts[index] :]:
@@ -82,14 +84,15 @@ def _namespaces(text: str) -> Iterator[str]:
 
 
 def _lines(document: Document, until: int) -> list[str]:
-    """The text before the failure of one writer: lines without a stream, and those of the first stream with a key."""
+    """The text before the failure of one writer: lines without a stream, and those of the stream that says most (lines
+    of tracebacks, which are indented, aside)."""
+    lines = document.lines[: min(until, _LINES)]
+    streams = Counter(line.stream for line in lines if line.stream and line.text[:1].strip())
+    chosen = {"", *(stream for stream, _ in streams.most_common(1))}
     kept: list[str] = []
     size = 0
-    chosen: str | None = None
-    for line in document.lines[: min(until, _LINES)]:
-        if line.stream and chosen is None and (_KEY.match(line.text) or "{" in line.text):
-            chosen = line.stream
-        if line.stream and line.stream != chosen:
+    for line in lines:
+        if line.stream not in chosen:
             continue
         text = line.text[:_LONGEST_LINE]
         size += len(text) + 1

@@ -85,6 +85,12 @@ class Beside:
             return None
         if not after.ranks:
             return None
+        same = {phase: peak.allocated_bytes for phase, peak in self.plan.worst.phases.items()} == {
+            phase: peak.allocated_bytes for phase, peak in after.worst.phases.items()
+        }
+        if same and (self.case.phase in change.phases or self.case.phase is Phase.UNKNOWN):
+            said = f"Not predicted: the plan has the same bytes with and without it ({change.title})."
+            return PredictedSaving(change.title, said, None, _short(self.case))
         return self._saving(change, after)
 
     def _why_not(self, code: str) -> str | None:
