@@ -108,6 +108,25 @@ def test_a_phase_that_fits_by_the_plan_and_failed():
     assert agreement(case, plan_with(18, 23)).verdict == "on_the_way"
 
 
+def test_a_request_that_failed_in_the_loss_was_near_the_peak_of_forward():
+    """23 GiB were needed, and the loss may ask for 3 x 2 GiB more: a plan of 30 GiB has more than that."""
+    frames = [
+        ("/w/train.py", "step", "model(x)"),
+        ("torch/nn/functional.py", "cross_entropy", "torch._C._nn.cross_entropy_loss("),
+    ]
+    case = case_of(message(), frames=frames)
+
+    def at_the_loss(low: float, where: str = "output layer and loss") -> str:
+        made = plan_with(low, low + 1)
+        peaks = {phase: replace(peak, where=where) for phase, peak in made.worst.phases.items()}
+        return agreement(case, replace(made, ranks=(replace(made.worst, phases=peaks),))).verdict
+
+    assert at_the_loss(30) == "less"
+    assert at_the_loss(28.9) == "on_the_way"
+    assert at_the_loss(30, "the last block") == "on_the_way"
+    assert agreement(case_of(message()), plan_with(30, 31)).verdict == "on_the_way"
+
+
 def test_a_neighbour_is_told_of_where_more_is_taken_than_the_process_takes():
     """24 - 1 free - 21.5 reserved = 1.5 GiB beside PyTorch, of which the process has 22 - 21.5 = 0.5."""
     assert "another process" not in agreement(case_of(message()), plan_with(22, 24, outside=1.52)).says

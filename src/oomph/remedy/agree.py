@@ -6,6 +6,8 @@ whole phase, which the job may not have reached.
 
 from __future__ import annotations
 
+import re
+
 from oomph.diagnose.case import Case
 from oomph.diagnose.planned import Agreement
 from oomph.phases import Phase
@@ -25,6 +27,15 @@ _LESS_FITS = (
     "By the plan the phase fits. Usually what is free is in pieces that are too small (fragmentation), a limit is set, "
     "or a field of the job is wrong."
 )
+_LESS_LOSS = (
+    "Usually more is checkpointed or less is kept than the job says, the batch was a shorter one, or another field of "
+    "the job is wrong."
+)
+#: Frames of a loss over logits.
+_LOSS = re.compile(r"cross_entropy|[/\\]loss(?:es)?[/\\.]|loss_fn\b|\bloss_function\b", re.IGNORECASE)
+#: What a loss can still allocate when one of its requests has failed, in tensors of that size: logits in fp32, their
+#: log-softmax, a contiguous copy of the shifted ones (torch.nn.functional.cross_entropy; transformers' loss_utils.py).
+_LOGITS = 3
 
 
 def agreement(case: Case, plan: Plan) -> Agreement:
@@ -85,9 +96,26 @@ def _verdict(case: Case, peak: PhasePeak, needed: int) -> tuple[str, str]:
             f"Plan and log disagree: {predicted}, more than the {format_bytes(room)} that PyTorch could have; {has}, "
             f"{by} less than the plan. {_LESS_STEPS}"
         )
+    if (
+        _in_the_loss(case, peak)
+        and needed + _LOGITS * (case.ledger.segment_bytes or 0) + slack < peak.low_bytes
+    ):
+        return "less", (
+            f"Plan and log disagree: {predicted}; {has}, {by} less than the plan, though the request failed in the "
+            f"loss, when all that forward keeps was alive. {_LESS_LOSS}"
+        )
     return "on_the_way", (
         f"The plan does not contradict the log, which does not confirm it: {predicted}; {has}, so the request failed "
         f"{by} before the least that the plan has for the peak."
+    )
+
+
+def _in_the_loss(case: Case, peak: PhasePeak) -> bool:
+    """Whether the request failed where the plan has the peak of forward."""
+    return (
+        case.phase is Phase.FORWARD
+        and "loss" in peak.where
+        and case.frame_matching(_LOSS, innermost=8) is not None
     )
 
 
