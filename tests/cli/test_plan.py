@@ -202,6 +202,12 @@ def test_a_sequence_is_no_longer_than_the_positions_by_default(run, planner) -> 
         ("gpt2 --free much", "--free 'much' is no size"),
         ("gpt2 --capacity 0", "--capacity '0' is no size"),
         ("gpt2 --framework =4", "--framework '=4': write it as NAME or NAME=VERSION"),
+        ("gpt2 --framework trl=new", "--framework trl= 'new': give a version, like 2.9"),
+        ("gpt2 --torch banana", "--torch 'banana': give a version, like 2.9"),
+        (
+            "gpt2 --gpu h100 --gpus 1000000",
+            "--gpus '1000000': give the number of GPUs in all, from 1 to 999,999",
+        ),
         ("gpt2 --set batch", "batch: write it as PATH=VALUE"),
         ("gpt2 --set batch.mikro=1", "Did you mean micro?"),
         ("gpt2 --machine p4d.24xlarge --gpu h100", "p4d.24xlarge has NVIDIA A100-SXM4-40GB"),

@@ -107,6 +107,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"hardware.machine": "a2-superhighgpu-8g"}, "a2-superhighgpu-8g"),
     ({"hardware.gpu": "a100-40gb", "hardware.free_bytes": "60GiB"}, "60.00 GiB cannot be free on"),
     ({"hardware.free_bytes": "60GiB", "hardware.capacity_bytes": "40GiB"}, "on a GPU that has 40.00 GiB"),
+    ({"hardware.free_bytes": "20GiB", "hardware.capacity_bytes": "70GiB"}, "two answers to one question"),
     ({"hardware.host_bytes": -1}, "no machine has"),
     ({"parallel.zero_reduce_bucket": -1}, "must be from 0"),
     ({"parallel.zero_persistence_threshold": -1}, "cannot be negative"),

@@ -127,7 +127,7 @@ def _count(request: Request, found: Asked | None) -> int | None:
         return found.count if found and found.count else _USUAL if shared else None
     text = request.gpus.strip()
     if not (text.isascii() and text.isdigit() and len(text) < 7 and int(text) > 0):
-        raise UsageError(f"--gpus {text[:60]!r}: give the number of GPUs in all")
+        raise UsageError(f"--gpus {text[:60]!r}: give the number of GPUs in all, from 1 to 999,999")
     return int(text)
 
 
@@ -257,7 +257,14 @@ def _framework(request: Request, known: Framework) -> Framework:
         if place == 0:
             name = library
         if equals:
-            versions[library] = version.strip()
+            versions[library] = _version(f"--framework {library}=", version)
     if request.torch is not None:
-        versions["torch"] = request.torch.strip()
+        versions["torch"] = _version("--torch", request.torch)
     return Framework(name=name, versions=tuple(sorted(versions.items())))
+
+
+def _version(option: str, text: str) -> str:
+    """A version or the start of a commit's hash: either has a digit."""
+    if not any(each.isascii() and each.isdigit() for each in text):
+        raise UsageError(f"{option} {text.strip()[:60]!r}: give a version, like 2.9")
+    return text.strip()

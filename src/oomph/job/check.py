@@ -91,6 +91,11 @@ def _sizes(job: Job) -> Iterator[str]:
     free, capacity = hardware.free_bytes, hardware.capacity_bytes
     if free is not None and capacity is not None and free > capacity:
         yield f"{format_bytes(free)} cannot be free on a GPU that has {format_bytes(capacity)}."
+    elif free is not None and capacity is not None:
+        yield (
+            f"What is free ({format_bytes(free)}) and what PyTorch can have in all ({format_bytes(capacity)}) are two "
+            "answers to one question: give one of them."
+        )
     for name in ("ddp_bucket_bytes", "zero_reduce_bucket", "zero_allgather_bucket", "zero_prefetch_bucket"):
         size = getattr(parallel, name)
         if not 0 <= size < 2**50:

@@ -216,3 +216,12 @@ def test_what_is_not_recorded_is_said(name: str) -> None:
 
 def test_a_code_can_be_part_of_a_key() -> None:
     assert len({Code(), Code(), code_for(job("litgpt"))}) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [("nemo", "The code of nemo is not known here"), ("unsloth", "unsloth's own kernels are not modelled")],
+)
+def test_code_that_is_not_known_is_not_stood_in_for_in_silence(name: str, note: str) -> None:
+    assert all(len([each for each in code.notes if note in each]) == 1 for code in variants(job(name)))
+    assert not any("not known here" in each for each in code_for(job("trl")).notes)

@@ -22,7 +22,7 @@ from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.model import Host, Outside, Term
 from oomph.report.plan import job_words, words
-from tests.report.plan.plans import ADAPTERS, GIB, JOB, MIB, TERMS, plan, played, rank, refused
+from tests.report.plan.plans import ADAPTERS, GIB, JOB, MIB, TERMS, peak, plan, played, rank, refused
 
 
 def test_what_fits_says_the_upper_end_and_the_room() -> None:
@@ -66,6 +66,18 @@ def test_what_is_given_back_before_a_failure_does_not_contradict_the_verdict() -
     assert told.startswith("It fits: 36.00 GiB in backward, at most 37.00 GiB of 38.00 GiB")
     assert "gives back" in told
     assert words.phase_rows(plan(True, 38), rank())[-1][-1] == "the most"
+
+
+def test_cached_memory_does_not_make_a_later_phase_the_highest() -> None:
+    """The step allocates 12 GiB, and a little more than before is reserved by then: 36 GiB are needed, in backward."""
+    before = rank()
+    phases = {**before.phases, Phase.OPTIMIZER: peak(Phase.OPTIMIZER, 12, 12, 13, (37, 36, 40))}
+    after = dataclasses.replace(before, phases=phases)
+    assert words.headline(plan(ranks=(after,))) == (
+        "It fits: it needs 36.00 GiB in backward, at most 40.00 GiB, of 60.00 GiB that PyTorch can have"
+    )
+    assert [row[-1] for row in words.phase_rows(plan(ranks=(after,)), after)[1:]] == ["", "", "the most", ""]
+    assert words.needs(after) == (35 * GIB, 40 * GIB)
 
 
 def test_a_refused_job_says_so_in_one_sentence() -> None:

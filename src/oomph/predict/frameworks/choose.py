@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from oomph.job.model import Job
 from oomph.predict.frameworks import lightning, pytorch, transformers
@@ -52,8 +53,16 @@ _CODES: dict[str, Callable[[Job], tuple[Code, ...]]] = {
 def variants(job: Job) -> tuple[Code, ...]:
     """The codes that the job may run, the likeliest first: one where name and versions decide, more where they are
     open. A framework that is not known is taken for transformers' classes with what else users run."""
-    name = _NAMES.get(job.framework.name.lower(), "transformers")
-    return _CODES[name](job)
+    name = _NAMES.get(job.framework.name.lower())
+    if name is not None:
+        return _CODES[name](job)
+    found = transformers.codes(job)
+    if any(job.framework.name.lower() in note.lower() for note in found[0].notes):
+        return found
+    note = (
+        f"The code of {job.framework.name} is not known here: transformers' classes are played in its place."
+    )
+    return tuple(replace(code, notes=(*code.notes, note)) for code in found)
 
 
 def code_for(job: Job) -> Code:

@@ -64,7 +64,7 @@ def schema_text() -> str:
 
 def _rank(rank: model.RankPlan) -> wire.Rank:
     peak = highest(rank)
-    low, high = needs(peak)
+    low, high = needs(rank)
     return wire.Rank(
         ranks=rank.ranks,
         first_rank=rank.first_rank,

@@ -84,9 +84,11 @@ class Rank(Strict):
 
     ranks: str
     first_rank: int
-    peak_phase: Annotated[Phase, Meta(description="The phase that needs the most, its upper end counted.")]
+    peak_phase: Annotated[
+        Phase, Meta(description="The phase that allocates the most, its upper end counted.")
+    ]
     low_bytes: Annotated[int, Meta(description="What that phase needs of PyTorch's capacity, at the least.")]
-    high_bytes: Annotated[int, Meta(description="The same, at the most.")]
+    high_bytes: Annotated[int, Meta(description="The most in any phase, what is reserved included.")]
     phases: list[PhasePeak]
     end_allocated_bytes: Annotated[int, Meta(description="What stays allocated between steps.")]
     outside: Outside

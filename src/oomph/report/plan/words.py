@@ -40,9 +40,14 @@ def upper(peak: PhasePeak) -> int:
     return max(peak.high_bytes, peak.reserved_high_bytes or 0)
 
 
-def needs(peak: PhasePeak) -> tuple[int, int]:
-    """The least and the most that a phase takes of what PyTorch can have."""
-    return peak.low_bytes, upper(peak)
+def most_of(rank: RankPlan) -> int:
+    """The most that a rank takes in any phase where it can have it."""
+    return max(upper(peak) for peak in rank.phases.values())
+
+
+def needs(rank: RankPlan) -> tuple[int, int]:
+    """The least and the most that a rank takes of what PyTorch can have."""
+    return highest(rank).low_bytes, most_of(rank)
 
 
 def room_of(plan: Plan, rank: RankPlan | None = None) -> int | None:
@@ -75,11 +80,11 @@ def headline(plan: Plan, shown: RankPlan | None = None) -> str:
     peak = highest(rank)
     at = f"{phase_of(peak.phase)}{whose}"
     if room is None:
-        needed = at_most(peak, upper(peak), at)
+        needed = at_most(peak, most_of(rank), at)
         return f"It needs {needed}; without --gpu or --capacity nothing says whether that fits"
     has = f"of {format_bytes(room)} that PyTorch can have"
-    if upper(peak) <= room:
-        return f"It fits: it needs {at_most(peak, upper(peak), at)}, {has}"
+    if most_of(rank) <= room:
+        return f"It fits: it needs {at_most(peak, most_of(rank), at)}, {has}"
     return (
         f"It fits: {at_most(peak, peak.high_bytes, at)} {has} are allocated, and what it keeps beyond that it gives "
         "back before a request fails"
@@ -93,8 +98,9 @@ def at_most(peak: PhasePeak, high: int, at: str) -> str:
 
 
 def highest(rank: RankPlan) -> PhasePeak:
-    """The phase that needs the most, its upper end counted."""
-    return max(rank.phases.values(), key=lambda peak: (upper(peak), peak.allocated_bytes))
+    """The phase that allocates the most, its upper end counted. What is reserved does not decide: it stays from phase
+    to phase, so a later one, which allocates less, may hold more of it."""
+    return max(rank.phases.values(), key=lambda peak: (peak.high_bytes, peak.allocated_bytes))
 
 
 def breaking(plan: Plan, rank: RankPlan) -> PhasePeak:
@@ -123,10 +129,8 @@ def _too_much(plan: Plan, rank: RankPlan, whose: str, room: int) -> str:
         return f"It may not fit: it needs {at_most(peak, peak.high_bytes, at)}, {has}"
     least = "" if peak.low_bytes == peak.allocated_bytes else f", at least {format_bytes(peak.low_bytes)}"
     short = f": {format_bytes(peak.low_bytes - room)} short at the least" if peak.low_bytes > room else ""
-    most = max(rank.phases.values(), key=lambda each: each.allocated_bytes)
-    more = (
-        "" if most is peak else f". The most is {format_bytes(most.allocated_bytes)} {phase_of(most.phase)}"
-    )
+    top = max(rank.phases.values(), key=lambda each: each.allocated_bytes)
+    more = "" if top is peak else f". The most is {format_bytes(top.allocated_bytes)} {phase_of(top.phase)}"
     return (
         f"It does not fit: memory runs out {at}, which needs {format_bytes(peak.allocated_bytes)}{least}, "
         f"{has}{short}{more}"
@@ -184,11 +188,11 @@ def phase_rows(plan: Plan, rank: RankPlan) -> Rows:
     """Heads and one row for each phase."""
     played = any(peak.reserved_bytes is not None for peak in rank.phases.values())
     rows: Rows = [("phase", "allocated", "between", *(["reserved"] if played else []), "")]
-    most = highest(rank)
+    top = highest(rank)
     for peak in rank.phases.values():
         held = [_reserved(peak)] if played else []
         between = "" if peak.low_bytes == peak.high_bytes else short_interval(peak.low_bytes, peak.high_bytes)
-        last = _verdict(plan, rank, (peak,)) or ("the most" if peak is most else "")
+        last = _verdict(plan, rank, (peak,)) or ("the most" if peak is top else "")
         rows.append((str(peak.phase), format_bytes(peak.allocated_bytes), between, *held, last))
     return rows
 
@@ -277,7 +281,7 @@ def rank_rows(plan: Plan) -> Rows:
             (
                 tidy(rank.ranks),
                 format_bytes(peak.allocated_bytes),
-                interval(*needs(peak)),
+                interval(*needs(rank)),
                 str(peak.phase),
                 _verdict(plan, rank, tuple(rank.phases.values()))
                 or ("" if plan.capacity_bytes is None else "fits"),
