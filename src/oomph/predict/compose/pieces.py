@@ -89,6 +89,7 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
         autocast=setup.precision.endswith("autocast"),
         adapters=adapters,
         keeps_inputs=setup.code.quantized_input_kept and setup.job.method.quantization is not None,
+        ring=setup.ring,
     )
 
 
@@ -233,6 +234,7 @@ def key_of(setup: Setup) -> tuple[object, ...]:
         job.parallel.tensor,
         job.parallel.context,
         setup.split,
+        setup.ring,
         setup.sharded_in_compute,
         job.attention,
         job.loss,

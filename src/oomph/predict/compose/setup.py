@@ -33,6 +33,8 @@ _ON_HEADS = ("summary_", "classifier_", "seq_classif", "qa_")
 _OLDER = "transformers-sm75-"
 #: Elements below which bitsandbytes and PEFT leave nothing: quantised are the weights of linear layers only.
 _HALF = ("bf16", "fp16")
+#: Whose context parallelism is torch.distributed.tensor.experimental's.
+_RINGS = frozenset(("", "pytorch", "torchtitan", "accelerate", "transformers", "trl"))
 _WITHOUT_AUTOCAST = ("torchtitan", "torchtune")
 
 
@@ -259,6 +261,11 @@ class Setup:
             return joined(self.variant)
         return _divided(_ById(self.variant), self.split)
 
+    @property
+    def ring(self) -> int:
+        """Ranks among which torch's ring attention goes round (1: there is none)."""
+        return self.job.parallel.context if rings(self.job) else 1
+
     @cached_property
     def split(self) -> Split | None:
         """How tensor parallelism divides the model; None without it."""
@@ -431,6 +438,11 @@ class Setup:
 def _begins(name: str, prefix: str) -> bool:
     """Whether a name begins with a prefix; `layers.1` is not that of `layers.10`."""
     return name.startswith(prefix) and not (prefix[-1:].isdigit() and name[len(prefix) :][:1].isdigit())
+
+
+def rings(job: Job) -> bool:
+    """Whether context parallelism is torch's: accelerate's is under FSDP2, DeepSpeed's exchanges heads for tokens."""
+    return job.framework.name.lower() in _RINGS and not job.parallel.strategy.startswith("zero")
 
 
 def recorded_loss(variant: Variant) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from oomph.errors import UsageError
 from oomph.job.model import Job
+from oomph.predict.compose.setup import rings
 
 #: Families whose layers tensor parallelism divides by heads and by the width of the feed-forward network alone.
 _DIVIDED = frozenset(
@@ -103,7 +104,9 @@ def assumptions(job: Job) -> tuple[str, ...]:
         found.append("FlashAttention 3 is played as FlashAttention 2.")
     if job.parallel.context > 1:
         found.append(
-            "Context parallelism divides the sequence; buffers of keys and values in flight are left out."
+            "Context parallelism is taken to be torch's ring attention, with its defaults."
+            if rings(job) and not job.attention.startswith(("flash_attention", "flex", "eager"))
+            else "Context parallelism divides the sequence; buffers of keys and values in flight are left out."
         )
     if job.compile and job.checkpointing.mode != "none":
         found.append(

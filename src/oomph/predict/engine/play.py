@@ -10,6 +10,7 @@ from oomph.errors import UsageError
 from oomph.hardware.gpus import Gpu
 from oomph.memory.categories import Category
 from oomph.predict.engine.compiled import Partition
+from oomph.predict.engine.context_parallel import goes_round, ring_of
 from oomph.predict.engine.graph import Grads, Graph, Node
 from oomph.predict.engine.heap import Heap, Shape, Storage, Tensor, contiguous, numel
 from oomph.predict.engine.program import Values
@@ -104,6 +105,8 @@ class Scope:
     stop: int = -1
     #: Which storage of the program each one is.
     ids: dict[int, int] = field(default_factory=dict)
+    #: Ranks among which attention goes round (context parallelism).
+    ring: int = 1
 
     def tensor(self, number: int) -> Tensor:
         """A tensor by number. One that no operator has made yet belongs to something outside: a parameter, an input, or
@@ -248,6 +251,8 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     held = _dequantized(scope, weight, inputs)
     copied, copied_back = staged(packet, inputs[0] if inputs else None, arguments, scope.torch)
     copy = heap.allocate(copied, "copy for a collective", Category.COMMUNICATION)
+    ring = ring_of(packet, inputs, scope.ring)
+    passing = [] if ring is None else ring.before(heap)
     if packet == "oomph.rope":
         _in_place(scope, inputs[0], results[0])
     keeps = scope.policy is not None and scope.policy(packet)
@@ -261,12 +266,14 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
                 scope.kept.append(each.storage)
     for storage in held:
         heap.release(storage)
-    if copied:
-        heap.release(copy)
+    for storage in (*passing, *((copy,) if copied else ())):
+        heap.release(storage)
     if scope.graph is not None and any(each is not None and each.requires for each in inputs):
         _enter(scope, packet, inputs, arguments, made, scope.graph)
         if copied_back:
             stages_again(scope.graph, copied_back)
+        if ring is not None:
+            goes_round(scope.graph, ring)
         if held:
             _dequantizes_again(scope.graph, [scope.heap.sizes[each.number] for each in held])
             if scope.keeps_inputs:
