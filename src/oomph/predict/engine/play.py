@@ -146,6 +146,7 @@ class Scope:
 def run(scope: Scope, section: Section) -> None:
     """Plays the items in order. Raises UsageError for an operator that has no rule and would need one."""
     inlet = -1 if section.inlet is None else scope.program.tensors[section.inlet][0]
+    late: list[int] = []
     for number, item in enumerate(section.items):
         if number == scope.stop:
             scope.heap.stopped = True
@@ -156,6 +157,9 @@ def run(scope: Scope, section: Section) -> None:
             if scope.partition is None or item[1] == inlet:
                 drop(scope, item[1])
             continue
+        if item[0] == "drop_previous":
+            late.append(item[1])
+            continue
         saves = 0 if scope.graph is None else scope.graph.saves
         operate(scope, item[1], item[2], item[3])
         if scope.graph is not None and scope.graph.saves > saves:
@@ -165,6 +169,10 @@ def run(scope: Scope, section: Section) -> None:
             scope.returned_nodes = 0 if scope.graph is None else len(scope.graph.nodes)
         if scope.partition is not None:
             _free_used(scope, scope.partition, number)
+    # What the next layer would drop of this one: training keeps it for backward anyway.
+    for storage in late:
+        if scope.partition is None:
+            drop(scope, storage)
 
 
 def link(scope: Scope, outlet: int, inlet: int) -> None:
