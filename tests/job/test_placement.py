@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,22 @@ def test_files_of_frameworks_are_merged_and_say_what_they_decide(tmp_path) -> No
     assert "batch.sequence" not in given.said
     named = read_inputs(["gpt2-large", str(tmp_path / "args.yaml")])
     assert (named.job.model.get("n_layer"), named.job.batch.micro) == (36, 4)
+
+
+def test_a_model_beside_a_file_that_names_another_is_said(tmp_path) -> None:
+    (tmp_path / "axolotl.yaml").write_text("base_model: gpt2-large\nmicro_batch_size: 2\n")
+    given = read_inputs(["gpt2", str(tmp_path / "axolotl.yaml")])
+    assert given.job.model.get("n_layer") == 12
+    assert any("contradicts it" in note for note in given.notes)
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2", "n_embd": 48, "n_layer": 3, "n_head": 4}')
+    with pytest.raises(UsageError, match=r"config\.json and gpt2 are two models"):
+        read_inputs(["gpt2", str(tmp_path)])
+
+
+def test_a_pipe_with_a_files_ending_is_not_said_to_be_missing(tmp_path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(InputError, match="not a regular file"):
+        read_inputs([str(tmp_path / "config.json")])
 
 
 def test_a_folder_without_a_configuration_is_no_model(tmp_path) -> None:

@@ -44,13 +44,19 @@ def read_inputs(inputs: Sequence[str], *, network: bool = False, gpus: int | Non
     named = [name for name, file in found if file is None]
     if len(named) > 1:
         raise UsageError(f"{named[0]} and {named[1]} are two models: a job trains one")
-    result = _read_files(files, network=network, gpus=gpus) if files else Inputs(Job())
-    if named:
-        from oomph.job.names import model
+    result = _read_files(files, named, network=network, gpus=gpus) if files else Inputs(Job())
+    return _with_model(result, named[0], network=network) if named else result
 
-        job = replace(result.job, model=model(named[0], network=network))
-        result = Inputs(job, result.said, result.notes, result.unsupported)
-    return result
+
+def _with_model(result: Inputs, name: str, *, network: bool) -> Inputs:
+    """The job of files with the model that was named beside them."""
+    from oomph.job.names import model
+
+    before, after = result.job.model, model(name, network=network)
+    notes = result.notes
+    if before.name and before.name != after.name:
+        notes = (*notes, f"{after.name} is planned, and {before.name}, which the files name, contradicts it.")
+    return Inputs(replace(result.job, model=after), result.said, notes, result.unsupported)
 
 
 def _file_of(name: str) -> str | None:
@@ -68,12 +74,12 @@ def _file_of(name: str) -> str | None:
     except (OSError, RuntimeError):  # a name that is too long for a path; a home that nobody has
         return None
     if name.lower().endswith(_ENDINGS):
-        raise InputError(f"{name}: no such file")
+        raise InputError(f"{name}: {'not a regular file' if Path(name).exists() else 'no such file'}")
     return None
 
 
-def _read_files(files: Sequence[str], *, network: bool, gpus: int | None) -> Inputs:
-    """Job files of oomph's own stand alone; those of frameworks are merged."""
+def _read_files(files: Sequence[str], named: Sequence[str], *, network: bool, gpus: int | None) -> Inputs:
+    """Job files of oomph's own stand alone; those of frameworks are merged. `named`: the model beside them."""
     own = [name for name in files if _is_own(name)]
     if own:
         if len(files) > 1:
@@ -87,6 +93,11 @@ def _read_files(files: Sequence[str], *, network: bool, gpus: int | None) -> Inp
     from oomph.job.importers import merge, read
 
     imported = [read(Path(name)) for name in files]
+    own_model = next(
+        (name for name, each in zip(files, imported, strict=True) if each.kind == "config.json"), ""
+    )
+    if own_model and named:
+        raise UsageError(f"{own_model} and {named[0]} are two models: a job trains one")
     job, notes = merge(*imported, gpus=gpus)
     if job.model.config and not job.model.name:
         job = replace(job, model=replace(job.model, name=_name_of(files)))

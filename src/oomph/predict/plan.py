@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from oomph.errors import UsageError
@@ -106,14 +107,16 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
         (*assumptions, *supported.assumptions(job), *more, *notes),
         host=host_of(job, largest),
         parameters=step.setup.architecture.total,
-        trainable=sum(
-            each.numel
-            for _, _, its in found
-            for unit in its.units.units
-            for each in unit.parameters
-            if each.trainable
-        ),
+        trainable=_trainable(job, step.setup.architecture.total, [its for _, _, its in found]),
     )
+
+
+def _trainable(job: Job, total: int, ranks: Sequence[Step | PipelineRank]) -> int:
+    """How many parameters train, of the whole model: tensor-parallel ranks have parts of them."""
+    if job.method.name == "full" and not job.method.frozen and job.parallel.tensor > 1:
+        return total
+    units = (unit for its in ranks for unit in its.units.units)
+    return sum(each.numel for unit in units for each in unit.parameters if each.trainable)
 
 
 def _rank(job: Job, stage: int, replay: bool) -> tuple[RankPlan, Code, Step | PipelineRank]:

@@ -80,6 +80,15 @@ def test_cached_memory_does_not_make_a_later_phase_the_highest() -> None:
     assert words.needs(after) == (35 * GIB, 40 * GIB)
 
 
+def test_what_was_not_understood_comes_before_what_was_filled_in() -> None:
+    told = [
+        "Micro-batch of 1: nothing says it.",
+        "Gradients are fp32.",
+        "Not understood, and it may matter: galore.",
+    ]
+    assert words.weightiest_first(told) == [told[2], told[0], told[1]]
+
+
 def test_a_refused_job_says_so_in_one_sentence() -> None:
     told = words.headline(refused("unsupported: fp8 of TransformerEngine", "unsupported: ring attention"))
     assert told == (

@@ -95,7 +95,7 @@ class PlanText:
 
     def _listed(self) -> list[str]:
         plan = self.plan
-        told = [*plan.assumptions, *plan.notes]
+        told = words.weightiest_first([*plan.assumptions, *plan.notes])
         shown = told if self.everything else told[:_SENTENCES]
         lines = [line for sentence in shown for line in wrap(tidy(sentence, _SENTENCE), self.width, "  - ")]
         more = len(told) - len(shown)

@@ -16,6 +16,17 @@ Rows = list[tuple[str, ...]]
 #: Characters of a place in a sentence, of a term's name, and of a place by itself.
 _PLACE, _TERM, _SENTENCE = 80, 60, 120
 
+#: Words of sentences that say why the numbers may not be those of the run.
+_WEIGHTY = (
+    "matter",
+    "contradict",
+    "not planned",
+    "not modelled",
+    "not recorded",
+    "not known here",
+    "unsupported",
+)
+
 _IN = {
     Phase.INIT: "at the start",
     Phase.LOAD: "during load",
@@ -144,6 +155,12 @@ def refusal(plan: Plan) -> str:
     if any("oomph trace" in each for each in asked):
         return told
     return f"{told}. oomph plan does not model that; oomph trace runs the real code without a GPU"
+
+
+def weightiest_first(sentences: Sequence[str]) -> list[str]:
+    """What was not understood, contradicts itself or is left out before what was merely filled in: of a long list only
+    the beginning is shown."""
+    return sorted(sentences, key=lambda each: not any(word in each for word in _WEIGHTY))
 
 
 def place(peak: PhasePeak) -> str:
