@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oomph.job.families import dimensions
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.model import Host
 from oomph.predict.sharding.base import Unit, UnitParameter
@@ -34,7 +35,7 @@ def host_of(job: Job, units: Sequence[Unit]) -> Host:
     """RAM of a node at load and while training, with its parts. Ranks of a node are taken to start at once."""
     node = min(job.hardware.per_node or _PER_NODE, max(1, job.parallel.ranks))
     load = _loading(job, units, node)
-    kept = [(name, node * size) for name, size in _kept(job, units) if size]
+    kept = [(name, node * size) for name, size in (*_kept(job, units), *_activations(job)) if size]
     return Host(
         sum(size for _, size in load),
         sum(size for _, size in kept),
@@ -70,6 +71,20 @@ def _kept(job: Job, units: Sequence[Unit]) -> list[tuple[str, int]]:
     if offload == "paged":  # unified memory: moved to the host when the GPU runs short
         return [("paged optimizer states, when moved out", _states(job, trains))]
     return []
+
+
+def _activations(job: Job) -> list[tuple[str, int]]:
+    """Inputs of checkpointed layers, where they are on the host: one of tokens x width for each layer."""
+    if not job.activation_offload:
+        return []
+    dims, parallel = dimensions(job.model), job.parallel
+    tokens = job.batch.micro * (job.batch.sequence or 1) // parallel.context
+    if parallel.sequence_parallel:
+        tokens //= parallel.tensor
+    low = ITEM_BYTES[job.precision.compute] <= 2
+    stays = job.precision.autocast and not parallel.strategy.startswith(("fsdp", "zero"))
+    item = 2 if low and not (stays and job.precision.weights == "fp32") else 4
+    return [("pinned inputs of layers", dims["layers"] * pinned(tokens * dims["hidden"] * item))]
 
 
 def _states(job: Job, parameters: Sequence[UnitParameter]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from oomph.memory.categories import Category
 from oomph.phases import Phase
-from oomph.predict.compose import pieces
+from oomph.predict.compose import offload, pieces
 from oomph.predict.compose.pieces import Mode
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import Units
@@ -193,6 +193,8 @@ class Forward:
         self._arguments: set[int] = set()
         #: The leaf that the graph holds, where the embedding's output was made to want a gradient (-1: there is none).
         self.leaf = -1
+        #: Inputs of layers have come back from the host.
+        self.came_back = False
         self.kept: list[int] = []
         self.kept_bytes = 0
         self.front_handles: Sequence[int] = ()
@@ -308,6 +310,7 @@ class Forward:
             if self.reentrant(number):
                 self._arguments |= piece.uses
             self.layers.append(Layer(hidden, None, kept, checkpointed=True))
+            offload.away(self)
         else:
             piece = pieces.block(self.setup, self.mode(number, accumulates))
             handles = sink.play(piece.forward, [hidden])
@@ -422,6 +425,7 @@ class Backward:
         accumulates = step.sharding.holds_gradients()
         if piece is None:
             piece = pieces.block(step.setup, forward.mode(number, accumulates))
+            offload.back(forward, layer, piece.forward.sizes[0])
             handles = sink.play(piece.forward, [layer.inlet, *layer.handles])
             for each in piece.after_forward:
                 sink.free(handles[each])

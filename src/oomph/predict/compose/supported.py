@@ -44,8 +44,8 @@ def _missing(job: Job) -> Iterator[str]:
         yield "DoRA (its norms of merged weights)"
     if quantization is not None and quantization.kind == "int8":
         yield "LLM.int8() (its outlier columns depend on the data)"
-    if job.activation_offload:
-        yield "offloading activations to the host"
+    if job.activation_offload and job.checkpointing.mode != "full":
+        yield "offloading activations to the host without checkpointing every layer"
     if parallel.pipeline > 1:
         yield from _pipeline(job)
     if parallel.expert > 1:
