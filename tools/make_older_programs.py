@@ -1,8 +1,8 @@
 """Writes the programs of attention on GPUs before compute capability 8.0, which have no flash kernel:
 src/oomph/predict/programs/transformers-sm75-FAMILY.json, recorded on a simulated T4.
 
-    python tools/make_older_programs.py            all families that have grouped heads
-    python tools/make_older_programs.py llama      these families
+    python -m tools.make_older_programs            all families that have grouped heads
+    python -m tools.make_older_programs llama      these families
 
 Only what differs is there: scaled_dot_product_attention of grouped heads in half precision, which runs as ordinary
 operators on such a GPU. Heads that are not grouped take the memory-efficient kernel, which a plan chooses itself.
@@ -14,13 +14,12 @@ import argparse
 import sys
 import warnings
 
-from make_programs import FOLDER, print_way, put, versions
-
 from oomph.hardware.names import gpu
 from oomph.tracing.programs.families import FAMILIES, Family
 from oomph.tracing.programs.forward import Studio
 from oomph.tracing.programs.store import Store
 from oomph.tracing.programs.ways import Way, fill, ways
+from tools.make_programs import FOLDER, print_way, put, versions
 
 
 def main() -> int:

@@ -132,6 +132,8 @@ class Reader:
     def architecture(self) -> str:
         """The class that config.json says the weights are of ("" where it does not)."""
         value = next((one.value for one in self.model.config if one.key == "architectures"), None)
+        if isinstance(value, str):
+            return value
         return str(value[0]) if isinstance(value, tuple) and value else ""
 
     @property

@@ -1,5 +1,5 @@
-"""Which of a family's programs a model runs, as far as its configuration decides: its task, the window of its attention,
-and the kind of each of its layers."""
+"""Which of a family's programs a model runs, as far as its configuration decides: its task, the window of its
+attention, and the kind of each of its layers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _is_full(model: Model, layer: int) -> bool:
     the last of six, configuration_modernbert.py: the first of three)."""
     types = model.get("layer_types")
     if isinstance(types, tuple) and layer < len(types):
-        return types[layer] == "full_attention"
+        return bool(types[layer] == "full_attention")
     if model.family == "modernbert":
         return (
             layer % Reader(model, {"global_attn_every_n_layers": 3}).number("global_attn_every_n_layers") == 0

@@ -137,6 +137,8 @@ def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
             given = [first.forward.sizes[each] for each in first.policy]
     if mode.early_stop:
         scope.stop = _last_save(inner, mode)
+        if scope.graph is not None:
+            scope.graph.unpacks = True
     return build(
         scope,
         its,

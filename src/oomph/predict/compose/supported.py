@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.errors import UsageError
+from oomph.job.families import dimensions
 from oomph.job.model import Job
+from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
 
 #: Families whose layers tensor parallelism divides by heads and by the width of the feed-forward network alone.
@@ -24,6 +26,17 @@ _DIVIDED = frozenset(
         "phi3",
     )
 )
+
+#: Families that several heads are usual for: their classes for masked language models and for classifiers.
+_CLASSES = {
+    "bert": ("BertForMaskedLM", "BertForSequenceClassification"),
+    "roberta": ("RobertaForMaskedLM", "RobertaForSequenceClassification"),
+    "distilbert": ("DistilBertForMaskedLM", "DistilBertForSequenceClassification"),
+    "modernbert": ("ModernBertForMaskedLM", "ModernBertForSequenceClassification"),
+}
+_TASKS = {"masked_lm": "masked language modelling", "sequence_classification": "classification of sequences"}
+#: Families that read images.
+_IMAGES = frozenset(("vit",))
 
 #: Whose models are divided by torch.distributed.tensor.parallel with the sequence, as torchtitan does; "": a script's.
 _SEQUENCE_PARALLEL = frozenset(("", "pytorch", "torchtitan", "torchtune"))
@@ -52,10 +65,24 @@ def _missing(job: Job) -> Iterator[str]:
         yield "expert parallelism"
     if parallel.tensor > 1:
         yield from _tensor_parallel(job)
-    if job.batch.image_size is not None:
-        yield "images"
-    if job.batch.sequence is None:
+    if job.model.family in _IMAGES:
+        yield from _images(job)
+    elif job.batch.image_size is not None:
+        yield f"images with the family {job.model.family}"
+    elif job.batch.sequence is None:
         yield "a batch without a sequence length"
+
+
+def _images(job: Job) -> Iterator[str]:
+    """An image encoder's sequence is what its images are cut into."""
+    dims = dimensions(job.model)
+    side, patch = dims["image"], dims["patch"]
+    if job.batch.image_size not in (None, side):
+        yield f"images of {job.batch.image_size} pixels with positions for {side} (they would be interpolated)"
+    if side % patch or dims["patch_width"] != patch or (side // patch) ** 2 != dims["patches"]:
+        yield "images or patches that are not square"
+    if job.parallel.context > 1:
+        yield "context parallelism of an image's patches"
 
 
 def _pipeline(job: Job) -> Iterator[str]:
@@ -91,9 +118,23 @@ def _tensor_parallel(job: Job) -> Iterator[str]:
         yield f"{job.framework.name}'s adapters beside tensor parallelism"
 
 
+def _of_encoders(job: Job) -> Iterator[str]:
+    """What an encoder is trained for decides its head and its loss."""
+    classes = _CLASSES.get(job.model.family)
+    if classes is None:
+        return
+    task = task_of_class(job.model) or "masked_lm"
+    other = classes[1] if task == "masked_lm" else classes[0]
+    yield (
+        f"{job.model.family} is trained for {_TASKS.get(task, task)}; for another head name its class "
+        f"(--set model.config.architectures={other})."
+    )
+    yield "Batches have no padding: with some, attention gets a mask, and another kernel may run."
+
+
 def assumptions(job: Job) -> tuple[str, ...]:
     """What a plan takes for granted where the job asks for something that is modelled in part."""
-    found = []
+    found = list(_of_encoders(job))
     if job.precision.compute == "fp8":
         found.append(
             "fp8 products are played as bf16 ones: copies in fp8, which are half as large, are left out."

@@ -112,6 +112,9 @@ class Graph:
         self.heap = heap
         self.gpu = gpu
         self.torch = torch
+        #: What nodes saved is handed to them by a checkpoint that is not reentrant and keeps none of it: it goes when a
+        #: node's function returns, before its results are summed or cast (checkpoint.py, unpack_hook).
+        self.unpacks = False
         self.nodes: list[Node] = []
         self.accumulates = accumulates
         #: Compiled: what works element by element exists only where a kernel of its own reads it.
@@ -202,6 +205,8 @@ class Graph:
             grads = [None if grad is None else self._real(grad) for grad in grads]
         heap.stopped = fused
         results = list(back(heap, node, grads))
+        if self.unpacks and not fused:
+            self.drop_saved(node)
         for number, (result, edge) in enumerate(zip(results, node.edges, strict=True)):
             if result is None:
                 continue
