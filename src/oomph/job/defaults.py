@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from oomph.errors import UsageError
 from oomph.hardware.names import gpu
+from oomph.job.families import architecture, dimensions, major_of
 from oomph.job.model import DType, Job, Lora, Precision
 
 #: bf16 needs Ampere or later (CUDA programming guide: arithmetic of __nv_bfloat16 from compute capability 8.0).
@@ -107,12 +108,34 @@ def _batch(job: Job, said: Collection[str]) -> tuple[Job, str]:
     return job, f"Micro-batch of {job.batch.micro}: nothing says it (--batch)."
 
 
+def _reads_text(job: Job) -> bool:
+    """Whether the model has a vocabulary; true for a family that is not known."""
+    try:
+        return "vocab" in dimensions(job.model)
+    except UsageError:  # the plan refuses it by name
+        return True
+
+
+def _positions(job: Job) -> int | None:
+    """The most tokens that the model takes: as many positions as it has learned, or as its configuration names."""
+    try:
+        learned = architecture(job.model, major_of(job.framework)).learned_positions
+    except UsageError:  # the plan refuses it by name
+        learned = None
+    named = job.model.get("max_position_embeddings", job.model.get("n_positions"))
+    return learned or (named if isinstance(named, int) else None)
+
+
 def _sequence(job: Job, said: Collection[str]) -> tuple[Job, str]:
-    if _is_said("batch.sequence", said) or job.batch.sequence is None:
-        return job, ""
-    positions = job.model.get("max_position_embeddings", job.model.get("n_positions"))
     length = job.batch.sequence
-    if isinstance(positions, int) and 0 < positions < length:
+    if _is_said("batch.sequence", said) or length is None:
+        return job, ""
+    image = job.model.get("image_size")
+    if isinstance(image, int) and not _reads_text(job):
+        job = replace(job, batch=replace(job.batch, sequence=None, image_size=job.batch.image_size or image))
+        return job, ""  # as large as the configuration says
+    positions = _positions(job)
+    if positions is not None and 0 < positions < length:
         length = positions
         job = replace(job, batch=replace(job.batch, sequence=length))
     return job, f"Sequences of {length:,} tokens: nothing says it (--seq)."
