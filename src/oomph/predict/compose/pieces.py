@@ -72,7 +72,7 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
         kind = FusedAdapters if "lora" in setup.code.fusions else PeftAdapters
         adapters = kind(
             lora.rank,
-            lora.dtype if lora.dtype in ("fp32", "bf16", "fp16") else "fp32",
+            setup.adapters_dtype,
             lora.dropout,
             setup.adapts_module,
             setup.quantizes_module,
@@ -95,10 +95,19 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
 
 def section(setup: Setup, name: str) -> Section:
     """A section of the variant; the loss is that of the code, or the recorded one."""
-    sections = setup.program.sections
-    found = (
-        sections.get(f"loss:{setup.code.loss}", sections.get(name)) if name == "loss" else sections.get(name)
-    )
+    key = (id(setup.program), name, setup.code.fusions)
+    known = _SECTIONS.get(key)
+    if known is None:
+        known = _SECTIONS[key] = _section(setup, name)
+    return known
+
+
+#: Sections with kernels fused; programs live as long as the process, so their identity is a key.
+_SECTIONS: dict[tuple[int, str, frozenset[str]], Section] = {}
+
+
+def _section(setup: Setup, name: str) -> Section:
+    found = setup.program.sections.get(name)
     if found is None:
         raise UsageError(f"unsupported: the program of {setup.file.family} has no section {name}.")
     found = fuse(setup.program, found, setup.code.fusions)
@@ -385,7 +394,9 @@ def _leaf_bytes(scope: Scope, before: Section, exit_storage: int) -> int:
     for item in before.items:
         if item[0] == "op" and item[1].startswith("aten.embedding"):
             storage = scope.program.tensors[item[3][0]][0]
-            return 0 if storage == exit_storage else scope.values[str(scope.program.storages[storage][1])]
+            # A module that scales what it looks up (Gemma's since transformers 5) returns what the first layer takes.
+            within = storage == exit_storage or ["drop", storage] in [list(each[:2]) for each in before.items]
+            return 0 if within else scope.values[str(scope.program.storages[storage][1])]
     return 0
 
 

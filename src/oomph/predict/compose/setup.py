@@ -104,6 +104,8 @@ class Setup:
             dims["rotary"] = int(dims["head_dim"] * self._rotary_share())
         if dims.get("kv_heads"):
             dims["groups"] = dims["heads"] // dims["kv_heads"]
+        if "moe_intermediate" in dims:
+            dims["expert_intermediate"] = dims["moe_intermediate"]
         if job.method.lora is not None:
             dims["rank"] = job.method.lora.rank
         return dims
@@ -166,6 +168,15 @@ class Setup:
         """FSDP and ZeRO hand the model parameters of the compute dtype."""
         return self.job.parallel.strategy.startswith(("fsdp", "zero"))
 
+    @property
+    def adapters_dtype(self) -> str:
+        """The type that adapters compute in: theirs, or what FSDP and ZeRO hand the model."""
+        lora = self.job.method.lora
+        dtype = lora.dtype if lora is not None and lora.dtype in ("fp32", *_HALF) else "fp32"
+        if self.sharded_in_compute and self.job.precision.compute in (*_HALF, "fp8"):
+            return dtype if dtype in _HALF else "bf16"
+        return dtype
+
     @cached_property
     def precision(self) -> str:
         """The name of the variant's precision."""
@@ -183,7 +194,11 @@ class Setup:
         name = self.job.attention
         if name in ("flash_attention_2", "flash_attention_3"):
             return "flash_attention_2" if self.precision != "fp32" else "sdpa"
-        return "eager" if name == "eager" else "sdpa"
+        if name == "eager":
+            return "eager"
+        # A class that does not offer sdpa (gemma2's scores are capped) is eager where nothing else is asked for.
+        recorded = {each.attention for each in self.file.variants}
+        return "eager" if name == "sdpa" and recorded == {"eager"} | (recorded - {"sdpa"}) else "sdpa"
 
     @cached_property
     def task(self) -> str:

@@ -91,3 +91,26 @@ def _product(call: Call, left: Tensor | None, right: Tensor | None, bias: Tensor
         return found
 
     node.back = back
+
+
+@rule("aten._grouped_mm")
+def grouped_mm(call: Call) -> None:
+    """One product per group of rows (the experts of a mixture): rows and weights are saved as with a plain product, and
+    the offsets; backward is two grouped products (derivatives.yaml, _grouped_mm)."""
+    left, right = call.tensors[:2]
+    node = call.node(edges=[left, right])
+    call.graph.save(node, *call.tensors[2:])
+    if node.edges[0] is not None:
+        call.graph.save(node, right)
+    if node.edges[1] is not None:
+        call.graph.save(node, left)
+    node.metas = [left, right]
+
+    def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
+        grad = first(grads)
+        return [
+            None if edge is None or source is None else heap.new(source.shape, grad.dtype)
+            for edge, source in zip(node.edges, node.metas, strict=True)
+        ]
+
+    node.back = back
