@@ -374,6 +374,8 @@ class Backward:
         self.sink = step.sink
         self.root_grads: list[Grad] = []
         self.late: list[int] = []
+        #: Units of layers that have no backward.
+        self.unvisited: list[int] = []
         #: What lives as long as the graph.
         self.attributes: list[int] = []
 
@@ -389,6 +391,8 @@ class Backward:
         sink.phase(Phase.BACKWARD, "embedding")
         self._front(hidden_grad)
         step.sharding.backward_after(0, self.root_grads)
+        for unit in self.unvisited:
+            step.sharding.backward_after(unit, [])
         step.sharding.backward_end()
         self.attributes += forward.graphs
         for handle in (*self.late, *forward.left):
@@ -419,6 +423,10 @@ class Backward:
         step, sink, forward = self.step, self.sink, self.forward
         layer = forward.layers[number]
         unit = step.units.blocks[number]
+        if layer.piece is not None and layer.piece.backward is None:
+            # No gradient comes here: what was gathered is let go when all of backward is done.
+            self.unvisited.append(unit)
+            return grad
         sink.phase(Phase.BACKWARD, f"block {number}")
         step.sharding.backward_before(unit)
         piece, handles = layer.piece, layer.handles

@@ -125,10 +125,11 @@ def adapters_of(setup: Setup, parameter: Parameter) -> list[UnitParameter]:
     assert lora is not None
     outputs, inputs = _sides(setup, parameter)
     item = ITEM_BYTES[lora.dtype]
+    compute = min(item, ITEM_BYTES[setup.adapters_dtype])
     module = parameter.relative.removesuffix(".weight")
     return [
         UnitParameter(
-            f"{module}.lora_{letter}", rows * columns, True, item, item, item, None, (rows, columns)
+            f"{module}.lora_{letter}", rows * columns, True, item, compute, item, None, (rows, columns)
         )
         for letter, rows, columns in (("A", lora.rank, inputs), ("B", outputs, lora.rank))
     ]
