@@ -161,7 +161,8 @@ class Setup:
         grouped = dims.get("kv_heads", 0) != dims.get("heads", 0)
         old = gpu is not None and (0, 0) < tuple(gpu.capability) < (8, 0)
         asked = self.job.attention == "sdpa_math"
-        return grouped and (old or asked) and self.attention == "sdpa" and self.precision != "fp32"
+        sdpa = self.job.attention.startswith("sdpa")
+        return grouped and (old or asked) and sdpa and self.precision != "fp32"
 
     @property
     def sharded_in_compute(self) -> bool:
