@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from oomph.errors import UsageError
-from oomph.job.model import Batch, Parallel
+from oomph.job.model import Batch, Framework, Parallel
 from oomph.phases import Phase
 from oomph.predict.compose.run import compose, setup_of
 from oomph.predict.compose.stages import Action, actions, layers_of_stages
@@ -154,6 +155,18 @@ def test_what_is_not_modelled_is_named(change, said):
     parallel = Parallel(**{"pipeline": 2, **change})
     refused = Sizes().job(parallel, batch=Batch(micro=2, sequence=1024, accumulation=4))
     assert said in plan(refused, replay=False).unsupported[0]
+
+
+def test_more_micro_batches_are_more_buffers():
+    def peak(chunks):
+        asked = job("1f1b", 2, chunks)
+        newer = msgspec.structs.replace(
+            asked, framework=Framework(name="torchtitan", versions=(("torchtitan-date", "2026.01"),))
+        )
+        return peaks_of(newer, 0)[Phase.BACKWARD]
+
+    # the first stage: a buffer for each micro-batch's gradients, 2 x 1024 x 2048 in bf16, and its tokens and labels
+    assert peak(32) - peak(8) == 24 * ((8 << 20) + 2 * 2 * 1024 * 8)
 
 
 def test_fewer_micro_batches_than_stages():

@@ -56,9 +56,12 @@ class PipelineRank:
         """Steps of all micro-batches."""
         job = self.setup.job
         chunks = job.batch.accumulation
-        order = actions(job.parallel.pipeline_schedule, self.rank, job.parallel.pipeline, chunks)
+        schedule, ranks = job.parallel.pipeline_schedule, job.parallel.pipeline
         returns = month_of(self.setup) < _RETURNS_NOTHING
-        self._waits(job.parallel.pipeline_schedule, chunks)
+        # Turns of 1F1B are all alike where nothing of them is left.
+        played = min(chunks, ranks + 2) if schedule == "1f1b" and chunks >= ranks and not returns else chunks
+        order = actions(schedule, self.rank, ranks, played)
+        self._waits(schedule, chunks)
         batch = -1
         for number in range(steps):
             self.sink.phase(Phase.FORWARD, "the batch")
