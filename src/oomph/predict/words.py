@@ -26,6 +26,10 @@ _WORDS = {
     "native_layer_norm": "norms",
     "_fused_rms_norm": "norms",
     "nll_loss_forward": "loss",
+    "vocab_embedding": "embeddings",
+    "all_gather": "activations gathered from tensor-parallel ranks",
+    "reduce_scatter": "activations reduced over tensor-parallel ranks",
+    "all_reduce": "activations summed over tensor-parallel ranks",
 }
 _ATTENTION = "attention outputs"
 
@@ -45,6 +49,16 @@ def name_of(category: Category, name: str) -> str:
 #: Pages of docs/terms by words of a name, the first that is found; then by category.
 _PAGES = (
     ("compiled", "compile"),
+    ("tensor-parallel", "tensor-parallel"),
+    ("for a collective", "sequence-parallel"),
+    ("of all ranks", "context-parallel"),
+    ("of the ring", "context-parallel"),
+    ("of a step", "context-parallel"),
+    ("receive buffers", "pipeline-parallel"),
+    ("to be sent", "pipeline-parallel"),
+    ("put together", "pipeline-parallel"),
+    ("back from the host", "activation-offload"),
+    ("of the layer before", "activation-offload"),
     ("gathered", "sharding-gathered"),
     ("shards", "sharding-shards"),
     ("masters", "optimizer-master"),

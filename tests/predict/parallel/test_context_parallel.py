@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from oomph.job.model import Parallel
+from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.engine.context_parallel import Ring
 from oomph.predict.engine.heap import Heap
 from oomph.predict.plan import plan
+from oomph.predict.words import name_of, page_of
 from tests.predict.parallel.decoder import Sizes, planned
 from tests.tracing.ranks.running import traced
 
@@ -77,3 +81,16 @@ def test_bytes_of_a_ring():
 def test_the_plan_says_what_it_takes_for_granted():
     found = plan(Sizes().job(Parallel(context=2)), replay=False)
     assert any("ring attention" in each for each in found.assumptions)
+
+
+def test_terms_lead_to_their_pages():
+    for name, page in {
+        "keys and values of all ranks": "context-parallel",
+        "merged results of the ring": "context-parallel",
+        "oomph.all_gather": "tensor-parallel",
+        "copy for a collective": "sequence-parallel",
+        "receive buffers (gradients)": "pipeline-parallel",
+        "input back from the host": "activation-offload",
+    }.items():
+        assert page_of(Category.COMMUNICATION, name_of(Category.COMMUNICATION, name)) == page
+        assert (Path(__file__).parents[3] / "docs" / "terms" / f"{page}.md").exists()

@@ -22,7 +22,8 @@ from oomph.predict.programs.load import Program, Section
 _KERNELS = """
 aten.mm aten.addmm aten.bmm aten.baddbmm aten._scaled_dot_product_flash_attention aten.convolution
 aten._scaled_dot_product_efficient_attention aten._scaled_dot_product_cudnn_attention flash_attn.forward
-flash_attn.varlen_forward aten.index_put aten.sort aten.topk aten._grouped_mm oomph.all_gather oomph.reduce_scatter oomph.all_reduce
+flash_attn.varlen_forward aten.index_put aten.sort aten.topk aten._grouped_mm
+oomph.all_gather oomph.reduce_scatter oomph.all_reduce
 """
 HEAVY = frozenset(_KERNELS.split())
 _LOOKS = """

@@ -44,10 +44,10 @@ class Ring:
         terms of their difference. What is left is alive while the results are cast back."""
         held = [heap.allocate(self.gathered, "keys and values of all ranks", Category.COMMUNICATION)]
         wide = 4 * self.queries
-        merged = heap.allocate(wide, "merged attention", Category.TEMPORARIES)
+        merged = heap.allocate(wide, "merged results of the ring", Category.TEMPORARIES)
         block = self.item * self.queries
         heap.temporaries((block, 0 if self.item == 4 else wide, wide, wide), "merging of a step")
-        return [*held, merged, heap.allocate(block, "a step's attention", Category.TEMPORARIES)]
+        return [*held, merged, heap.allocate(block, "results of a step of the ring", Category.TEMPORARIES)]
 
     def backward(self, heap: Heap) -> list[Storage]:
         """Beside one step's kernel in backward: fp32 sums of all gradients, keys and values on their way and those of
@@ -62,7 +62,7 @@ class Ring:
             4 * pair,
             4 * pair,
         )
-        return [heap.allocate(size, "ring attention", Category.COMMUNICATION) for size in sizes]
+        return [heap.allocate(size, "sums and buffers of the ring", Category.COMMUNICATION) for size in sizes]
 
 
 def ring_of(packet: str, inputs: Sequence[Tensor | None], ranks: int) -> Ring | None:
