@@ -149,20 +149,6 @@ def distilbert(dimensions: Dimensions) -> dict[str, Any]:
     }
 
 
-def deberta(dimensions: Dimensions) -> dict[str, Any]:
-    """DeBERTa v3's ways: relative positions in buckets, shared keys, no positions in the embedding."""
-    return encoder(dimensions) | {
-        "relative_attention": True,
-        "position_buckets": 64,
-        "norm_rel_ebd": "layer_norm",
-        "share_att_key": True,
-        "pos_att_type": ["p2c", "c2p"],
-        "position_biased_input": False,
-        "type_vocab_size": 0,
-        "pooler_hidden_size": dimensions["hidden"],
-    }
-
-
 def modernbert(dimensions: Dimensions) -> dict[str, Any]:
     """The window is wider than any sequence."""
     return encoder(dimensions) | {
