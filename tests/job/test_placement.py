@@ -71,6 +71,27 @@ def test_a_precision_in_part_said_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("strategy", "given", "precision"),
+    [
+        ("none", {"weights": "bf16"}, Precision(weights="bf16", compute="bf16")),
+        ("none", {"weights": "bf16", "master": True}, Precision(weights="bf16", compute="bf16", master=True)),
+        ("none", {"compute": "tf32"}, Precision(weights="fp32", compute="tf32")),
+        ("none", {"compute": "fp16"}, Precision(weights="fp32", compute="fp16", autocast=True)),
+        ("none", {"autocast": False}, Precision(weights="fp32", compute="bf16")),
+        ("none", {"grads": "bf16"}, Precision(weights="fp32", compute="bf16", autocast=True, grads="bf16")),
+        ("zero3", {"weights": "fp16"}, Precision(weights="fp16", compute="fp16", master=True)),
+        ("zero3", {"weights": "fp32"}, Precision(weights="fp32", compute="bf16", autocast=True)),
+    ],
+)
+def test_single_fields_of_the_precision_have_the_last_word(strategy, given, precision) -> None:
+    job = Job(precision=Precision(**given), parallel=Parallel(strategy=strategy, data=4))
+    said = ("parallel.strategy", "batch", *(f"precision.{name}" for name in given))
+    chosen, sentences = with_defaults(job, said)
+    assert chosen.precision == precision
+    assert any(each.startswith("Precision: ") for each in sentences)
+
+
+@pytest.mark.parametrize(
     ("gpu", "method", "strategy", "precision"),
     [
         ("", "full", "none", Precision(compute="bf16", autocast=True)),

@@ -6,7 +6,7 @@ Each choice is the usual one, and where several are usual, one that does not nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Set
 
 from msgspec.structs import replace
 
@@ -33,6 +33,8 @@ _TARGETS = {
     "deberta-v2": ("query_proj", "value_proj"),
     "phi": ("q_proj", "v_proj", "fc1", "fc2"),
 }
+
+_HALF: tuple[DType, ...] = ("bf16", "fp16")
 
 Step = Callable[[Job, Collection[str]], tuple[Job, str]]
 
@@ -89,7 +91,28 @@ def _precision(job: Job, said: Collection[str]) -> tuple[Job, str]:
     else:
         chosen = Precision(weights="fp32", compute=half, autocast=True)
         words = f"fp32 weights, {half} autocast"
+    own = {name for name in Precision.__struct_fields__ if f"precision.{name}" in said}
+    if own:
+        return _precision_in_part(job, chosen, own)
     return replace(job, precision=chosen), f"Precision: {words}{why}; nothing says it (--precision)."
+
+
+def _precision_in_part(job: Job, usual: Precision, own: Set[str]) -> tuple[Job, str]:
+    """What was said of the precision by single fields stays, and the rest follows from it: products are in the type of
+    half-precision weights, and autocast is on over fp32 weights where products are in half precision."""
+    chosen = replace(usual, **{name: getattr(job.precision, name) for name in own})
+    if "weights" in own and "compute" not in own and chosen.weights in _HALF:
+        chosen = replace(chosen, compute=chosen.weights)
+    if "master" not in own and chosen.weights == "fp32":
+        chosen = replace(chosen, master=False)
+    if "autocast" not in own and own & {"weights", "compute", "master"}:
+        over = chosen.weights == "fp32" and chosen.compute in _HALF and not chosen.master
+        chosen = replace(chosen, autocast=over)
+    autocast = " under autocast" if chosen.autocast else ""
+    filled = f"{chosen.weights} weights, {chosen.compute} products{autocast}"
+    return replace(
+        job, precision=chosen
+    ), f"Precision: {filled}, with what is not said of it (--precision) filled in."
 
 
 def _has_bf16(job: Job) -> bool:
