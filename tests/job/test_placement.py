@@ -89,6 +89,8 @@ def test_single_fields_of_the_precision_have_the_last_word(strategy, given, prec
     chosen, sentences = with_defaults(job, said)
     assert chosen.precision == precision
     assert any(each.startswith("Precision: ") for each in sentences)
+    whole = (*said, "precision.weights", "precision.compute", "precision.autocast")
+    assert not with_defaults(chosen, whole)[1]
 
 
 @pytest.mark.parametrize(

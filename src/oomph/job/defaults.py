@@ -108,6 +108,8 @@ def _precision_in_part(job: Job, usual: Precision, own: Set[str]) -> tuple[Job, 
     if "autocast" not in own and own & {"weights", "compute", "master"}:
         over = chosen.weights == "fp32" and chosen.compute in _HALF and not chosen.master
         chosen = replace(chosen, autocast=over)
+    if own >= {"weights", "compute", "autocast"}:
+        return replace(job, precision=chosen), ""
     autocast = " under autocast" if chosen.autocast else ""
     filled = f"{chosen.weights} weights, {chosen.compute} products{autocast}"
     return replace(

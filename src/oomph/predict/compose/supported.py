@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from oomph.errors import UsageError
 from oomph.job.families import dimensions
-from oomph.job.model import Job
+from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
 
@@ -31,6 +31,7 @@ _DIVIDED = frozenset(
 _CLASSES = {
     "bert": ("BertForMaskedLM", "BertForSequenceClassification"),
     "roberta": ("RobertaForMaskedLM", "RobertaForSequenceClassification"),
+    "xlm-roberta": ("XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification"),
     "distilbert": ("DistilBertForMaskedLM", "DistilBertForSequenceClassification"),
     "modernbert": ("ModernBertForMaskedLM", "ModernBertForSequenceClassification"),
 }
@@ -57,6 +58,9 @@ def _missing(job: Job) -> Iterator[str]:
         yield "DoRA (its norms of merged weights)"
     if quantization is not None and quantization.kind == "int8":
         yield "LLM.int8() (its outlier columns depend on the data)"
+    grads, weights = job.precision.grads, job.precision.weights
+    if job.method.name == "full" and grads is not None and ITEM_BYTES[grads] > ITEM_BYTES[weights]:
+        yield f"gradients kept in {grads} beside {weights} weights"
     if job.activation_offload and job.checkpointing.mode != "full":
         yield "offloading activations to the host without checkpointing every layer"
     if parallel.pipeline > 1:
@@ -65,6 +69,8 @@ def _missing(job: Job) -> Iterator[str]:
         yield "expert parallelism"
     if parallel.tensor > 1:
         yield from _tensor_parallel(job)
+    if job.evaluation.generate and job.model.family in (*_CLASSES, *_IMAGES):
+        yield f"generation by an encoder ({job.model.family})"
     if job.model.family in _IMAGES:
         yield from _images(job)
     elif job.batch.image_size is not None:

@@ -1,0 +1,15 @@
+"""What is refused by name rather than left out of the sum."""
+
+from __future__ import annotations
+
+import oomph
+
+
+def test_gradients_wider_than_the_weights_are_refused() -> None:
+    """PyTorch gives a gradient its parameter's type; kept in fp32 beside bf16 weights, it takes two bytes more."""
+    settings: dict[str, object] = {"precision.weights": "bf16", "precision.grads": "fp32"}
+    plan = oomph.plan("gpt2", settings=settings, replay=False)
+    assert plan.unsupported[0].startswith("gradients kept in fp32 beside bf16 weights")
+    assert not plan.ranks
+    adapters = {**settings, "method.name": "lora", "method.lora.rank": 8, "precision.compute": "bf16"}
+    assert oomph.plan("Qwen2.5-0.5B", settings=adapters, replay=False).ranks
