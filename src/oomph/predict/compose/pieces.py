@@ -11,7 +11,7 @@ from oomph.errors import UsageError
 from oomph.predict.compose.setup import Setup, recorded_loss
 from oomph.predict.engine import losses
 from oomph.predict.engine.adapters import PeftAdapters
-from oomph.predict.engine.compiled import HEAVY, operators, packet, partition, read_again
+from oomph.predict.engine.compiled import HEAVY, numbers, operators, packet, partition, read_again
 from oomph.predict.engine.fused_adapters import FusedAdapters
 from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
@@ -35,7 +35,8 @@ _LOSS_OUTSIDE = frozenset(("litgpt", "lightning-thunder", "torchtitan", "torchtu
 @dataclass(frozen=True)
 class Mode:
     """How a piece is played. grad: with autograd. requires: the hidden state wants a gradient. accumulates: gradients
-    exist and new ones are added to them. frozen: parameters that do not train in this layer. kind: its section."""
+    exist and new ones are added to them. frozen: parameters that do not train in this layer. kind: its section.
+    joined: what is frozen is part of a flat parameter that trains."""
 
     grad: bool = True
     requires: bool = True
@@ -47,10 +48,13 @@ class Mode:
     selective: bool = False
     frozen: frozenset[str] = frozenset()
     kind: str = "block"
+    joined: bool = False
 
 
-def _weights(setup: Setup, frozen: frozenset[str]) -> Weights:
+def _weights(setup: Setup, frozen: frozenset[str], joined: bool) -> Weights:
     """What parameters are, where some do not train."""
+    if joined:
+        return lambda name: _trained(setup.weight(name))
     if not frozen:
         return setup.weight
 
@@ -59,6 +63,10 @@ def _weights(setup: Setup, frozen: frozenset[str]) -> Weights:
         return replace(found, trainable=False) if name in frozen else found
 
     return weight
+
+
+def _trained(weight: Weight) -> Weight:
+    return weight if weight.quantized else replace(weight, trainable=True)
 
 
 def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
@@ -83,7 +91,7 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
         Values(setup.dims),
         heap,
         graph,
-        _weights(setup, mode.frozen),
+        _weights(setup, mode.frozen, mode.joined),
         setup.gpu,
         setup.torch,
         autocast=setup.precision.endswith("autocast"),
@@ -140,9 +148,8 @@ def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
     if mode.selective:
         scope.policy = selective_policy(inner.code.selective_every)
         if mode.grad:
-            first = block(
-                inner, Mode(grad=False, pinned=True, selective=True, frozen=mode.frozen, kind=mode.kind)
-            )
+            same = Mode(frozen=mode.frozen, kind=mode.kind, joined=mode.joined)
+            first = block(inner, replace(same, grad=False, pinned=True, selective=True))
             given = [first.forward.sizes[each] for each in first.policy]
     if mode.early_stop:
         scope.stop = _last_save(inner, mode)
@@ -394,10 +401,24 @@ def _leaf_bytes(scope: Scope, before: Section, exit_storage: int) -> int:
     for item in before.items:
         if item[0] == "op" and item[1].startswith("aten.embedding"):
             storage = scope.program.tensors[item[3][0]][0]
-            # A module that scales what it looks up (Gemma's since transformers 5) returns what the first layer takes.
-            within = storage == exit_storage or ["drop", storage] in [list(each[:2]) for each in before.items]
-            return 0 if within else scope.values[str(scope.program.storages[storage][1])]
+            return (
+                0
+                if storage == exit_storage or _scales_itself(scope, before, storage)
+                else scope.values[str(scope.program.storages[storage][1])]
+            )
     return 0
+
+
+def _scales_itself(scope: Scope, before: Section, looked_up: int) -> bool:
+    """Whether the embedding's module multiplies by a buffer of its own (Gemma's since transformers 5): then what it
+    returns is what the first layer takes."""
+    program = scope.program
+    for item in before.items:
+        if item[0] == "op" and item[1].startswith("aten.mul"):
+            read = [program.tensors[each][0] for each in numbers(item[2])]
+            if looked_up in read:
+                return any(program.storages[each][0] == "buffer" for each in read)
+    return False
 
 
 def _is_left(piece: Piece, number: int) -> bool:

@@ -171,10 +171,15 @@ class Setup:
 
     @property
     def adapters_dtype(self) -> str:
-        """The type that adapters compute in: theirs, or what FSDP and ZeRO hand the model."""
+        """The type that adapters compute in: theirs, or what FSDP and ZeRO cast wider parameters to."""
         lora = self.job.method.lora
         dtype = lora.dtype if lora is not None and lora.dtype in ("fp32", *_HALF) else "fp32"
-        if self.sharded_in_compute and self.job.precision.compute in (*_HALF, "fp8"):
+        precision = self.job.precision
+        if (
+            self.sharded_in_compute
+            and precision.weights not in _HALF
+            and precision.compute in (*_HALF, "fp8")
+        ):
             return dtype if dtype in _HALF else "bf16"
         return dtype
 
@@ -388,6 +393,28 @@ class Setup:
             for each in self.architecture.parameters
             if each.layers is not None
             and any(_begins(each.name.replace("{}", str(layer)), prefix) for prefix in prefixes)
+        )
+
+    @cached_property
+    def joins(self) -> bool:
+        """FSDP1 with original parameters: what is frozen beside what trains is a view of a flat parameter that wants a
+        gradient, and so has one too (torch/distributed/fsdp/_flat_param.py, _get_unflat_views)."""
+        parallel = self.job.parallel
+        original = self.code.use_orig_params if parallel.use_orig_params is None else parallel.use_orig_params
+        units = self.code.units if parallel.units == "blocks" else parallel.units
+        return (
+            parallel.strategy.startswith("fsdp1")
+            and original
+            and not self.code.adapters_apart
+            and units == "blocks"
+            and (self.job.method.lora is not None or bool(self.job.method.frozen))
+        )
+
+    @cached_property
+    def root_joins(self) -> bool:
+        """The same of what is in no layer."""
+        return self.joins and any(
+            self.weight(each.relative).trainable for each in self.architecture.outside if not each.tied
         )
 
     def layer_trains(self, layer: int) -> bool:

@@ -206,7 +206,7 @@ class Forward:
         sink.phase(Phase.FORWARD, "embedding")
         accumulates = step.sharding.holds_gradients()
         self.trains_front = any(each.trainable for each in self._front_parameters())
-        self.front = pieces.front(self.setup, Mode(accumulates=accumulates))
+        self.front = pieces.front(self.setup, Mode(accumulates=accumulates, joined=self.setup.root_joins))
         step.next_batch(sink.alloc(self.front.inputs, Category.ACTIVATIONS, "batch"))
         step.sharding.forward_begin()
         step.workspace("forward")
@@ -277,6 +277,7 @@ class Forward:
             selective=self.selective,
             frozen=self.setup.frozen_in(number),
             kind=self.setup.kind(number),
+            joined=self.setup.joins and self.setup.layer_trains(number),
         )
 
     @property
@@ -326,7 +327,12 @@ class Forward:
         if step.units.head:
             step.sharding.forward_before(step.units.head)
         self.head = pieces.head(
-            self.setup, Mode(accumulates=accumulates, requires=self.requires(self.setup.layers))
+            self.setup,
+            Mode(
+                accumulates=accumulates,
+                requires=self.requires(self.setup.layers),
+                joined=self.setup.root_joins,
+            ),
         )
         handed: Sequence[int] = [hidden]
         if self.head.model is not None:

@@ -291,7 +291,7 @@ class Fsdp1:
             return None
         zeros = (
             alloc_all(self._sink, flat.zeros, _GRADIENTS, "gradients of frozen parameters")
-            if flat.zeros
+            if flat.zeros and all(grad.parameter.trainable for grad in grads)
             else []
         )
         joined = self._sink.alloc(flat.gradient, _GRADIENTS, "flat gradient")
