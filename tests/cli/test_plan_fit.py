@@ -99,3 +99,17 @@ def test_numbers_are_no_clouds():
     assert clouds_of(None) == ()
     assert clouds_of("all") == ("gcp", "aws", "azure", "lambda")
     assert clouds_of("GCP, aws") == ("gcp", "aws")
+
+
+def test_machines_are_not_said_to_be_too_small_for_what_cannot_be_predicted(run, monkeypatch):
+    import oomph.remedy.machines as machines
+
+    def refuse(job: Job) -> int:
+        raise UsageError("unsupported: expert parallelism.")
+
+    whole = machines.compare_machines
+    monkeypatch.setattr(machines, "compare_machines", lambda *asked: whole(*asked, predictor=refuse))
+    result = run(*BASE, "--gpus", "lambda")
+    assert result.exit_code == 2
+    assert "unsupported: expert parallelism." in result.stderr
+    assert result.stdout == ""

@@ -181,6 +181,9 @@ def _machines(
     from oomph.remedy.machines import compare_machines
 
     found = compare_machines(understood.job, clouds, headroom)
+    refused = [each.refused for each in found if each.refused]
+    if found and len(refused) == len(found):  # nothing was predicted, so nothing can be said to fit or not
+        raise UsageError(max(refused, key=refused.count))
     code = 0 if any(each.fits for each in found) else 1
     if output_format == "json":
         from oomph.report.plan import search_json

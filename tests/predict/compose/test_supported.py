@@ -13,3 +13,13 @@ def test_gradients_wider_than_the_weights_are_refused() -> None:
     assert not plan.ranks
     adapters = {**settings, "method.name": "lora", "method.lora.rank": 8, "precision.compute": "bf16"}
     assert oomph.plan("Qwen2.5-0.5B", settings=adapters, replay=False).ranks
+
+
+def test_what_is_played_in_part_is_said() -> None:
+    settings: dict[str, object] = {"parallel.strategy": "fsdp1_full_shard", "batch.packed": True}
+    told = " ".join(oomph.plan("gpt2", gpu="h100x8", settings=settings, replay=False).assumptions)
+    assert "Packed sequences are planned as one" in told
+    assert "Without limit_all_gathers" not in told
+    settings["parallel.limit_all_gathers"] = False
+    told = " ".join(oomph.plan("gpt2", gpu="h100x8", settings=settings, replay=False).assumptions)
+    assert "Without limit_all_gathers" in told

@@ -155,6 +155,16 @@ def assumptions(job: Job) -> tuple[str, ...]:
             if rings(job) and not job.attention.startswith(("flash_attention", "flex", "eager"))
             else "Context parallelism divides the sequence; buffers of keys and values in flight are left out."
         )
+    if job.parallel.strategy.startswith("fsdp1") and not job.parallel.limit_all_gathers:
+        found.append(
+            "Without limit_all_gathers the host gathers as many units ahead as it is faster than the GPU: none of them "
+            "is planned, and they come on top."
+        )
+    if job.batch.packed and job.attention.startswith("sdpa"):
+        found.append(
+            "Packed sequences are planned as one: a mask between them, which flash kernels of SDPA do not take, is "
+            "left out."
+        )
     if job.compile and job.checkpointing.mode != "none":
         found.append(
             "Compiled layers that are recomputed: between what a compiled layer and a plain one hold."
