@@ -42,6 +42,12 @@ def test_what_may_not_fit_names_phase_and_place() -> None:
     assert words.exit_code(unsure) == 1
 
 
+def test_what_only_fragments_keep_from_fitting_says_so() -> None:
+    """37 GiB at the most would fit into the 38."""
+    told = words.headline(plan(None, 38, Phase.BACKWARD))
+    assert told.endswith("of 38.00 GiB that PyTorch can have, and fragments of its cache are on top of that")
+
+
 def test_what_does_not_fit_says_by_how_much() -> None:
     """Forward needs 29 GiB at the least, 5 more than the 24."""
     failing = plan(False, 24, Phase.FORWARD)

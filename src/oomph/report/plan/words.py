@@ -137,7 +137,8 @@ def _too_much(plan: Plan, rank: RankPlan, whose: str, room: int) -> str:
     at = f"{phase_of(peak.phase)}{where}{whose}"
     has = f"of {format_bytes(room)} that PyTorch can have"
     if plan.fits is None:
-        return f"It may not fit: it needs {at_most(peak, peak.high_bytes, at)}, {has}"
+        apart = "" if peak.high_bytes > room else ", and fragments of its cache are on top of that"
+        return f"It may not fit: it needs {at_most(peak, peak.high_bytes, at)}, {has}{apart}"
     least = "" if peak.low_bytes == peak.allocated_bytes else f", at least {format_bytes(peak.low_bytes)}"
     short = f": {format_bytes(peak.low_bytes - room)} short at the least" if peak.low_bytes > room else ""
     top = max(rank.phases.values(), key=lambda each: each.allocated_bytes)
