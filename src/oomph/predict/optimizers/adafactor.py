@@ -8,8 +8,13 @@ parameter. A matrix has a state per row and per column, a vector one per element
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
+from oomph.memory.kernels.iteration import reduction
+from oomph.memory.kernels.reduce_launch import Kernel, scratch
+from oomph.predict.engine.heap import contiguous
 from oomph.predict.optimizers.script import SCALAR, STATE, TEMPORARY, Frame, Script, ScriptedStepper
 from oomph.predict.sharding.base import UnitParameter
 
@@ -18,6 +23,21 @@ VARIANCE = "second moments of vectors"
 COPY = "fp32 copies of one parameter"
 UPDATE = "Adafactor's update of one parameter"
 SMALL = "means and norms"
+PARTIAL = "partial norms"
+
+
+class _Processors(NamedTuple):
+    multiprocessors: int
+    threads_per_multiprocessor: int
+
+
+@lru_cache(maxsize=1024)
+def _norm_scratch(shape: tuple[int, ...], item: int, gpu: tuple[int, int], torch: tuple[int, int]) -> int:
+    """Bytes that thread blocks write for each other in the norm of a matrix's columns (aten/src/ATen/native/cuda/
+    Reduce.cuh, global_memory_size): twice a large embedding."""
+    whole = reduction(shape, contiguous(shape), (len(shape) - 2,), item, [item])
+    launches = (scratch(part, Kernel(item, 4), _Processors(*gpu), torch) for part in whole.parts())
+    return max((0 if each is None else each.buffer_bytes for each in launches), default=0)
 
 
 def factors(parameter: UnitParameter) -> tuple[int, int] | None:
@@ -91,7 +111,11 @@ class HubAdafactor(ScriptedStepper):
 
 @dataclass
 class TorchAdafactor(ScriptedStepper):
-    """torch.optim.Adafactor. States have the gradient's dtype."""
+    """torch.optim.Adafactor. States have the gradient's dtype. `gpu`: multiprocessors, and threads that one of them runs
+    (None: what kernels take for themselves is left out)."""
+
+    gpu: tuple[int, int] | None = None
+    torch: tuple[int, int] = (2, 13)
 
     def write(self, script: Script, parameters: list[UnitParameter], first: bool) -> None:
         """One step."""
@@ -106,6 +130,9 @@ class TorchAdafactor(ScriptedStepper):
             if parts is not None:
                 for name, count in zip(("row_mean", "col_mean"), parts, strict=True):
                     frame.bind(name, [script.alloc(count * each.grad_bytes, TEMPORARY, SMALL)])
+                if self.gpu is not None:
+                    partial = _norm_scratch(each.shape, int(each.grad_bytes), self.gpu, self.torch)
+                    script.free([script.alloc(partial, TEMPORARY, PARTIAL)])
             else:
                 frame.bind("grad_squared", [script.alloc(size, TEMPORARY, UPDATE)])
             frame.bind("var_estimate", [script.alloc(size, TEMPORARY, UPDATE)])

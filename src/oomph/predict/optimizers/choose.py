@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oomph.errors import UsageError
+from oomph.hardware.names import gpu as gpu_named
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.optimizers.adafactor import HubAdafactor, TorchAdafactor
 from oomph.predict.optimizers.adam import Adam, ForeachAdam, FusedAdam, LoopAdam
@@ -131,7 +132,16 @@ def _plain(job: Job, name: str) -> ScriptedStepper:
         )
     if job.framework.name in ("", "transformers", "trl"):
         return HubAdafactor(name="Adafactor of transformers")
-    return TorchAdafactor(name="Adafactor of torch.optim")
+    return TorchAdafactor(name="Adafactor of torch.optim", gpu=_processors(job), torch=_torch(torch))
+
+
+def _processors(job: Job) -> tuple[int, int] | None:
+    gpu = gpu_named(job.hardware.gpu) if job.hardware.gpu else None
+    return None if gpu is None else (gpu.multiprocessors, gpu.threads_per_multiprocessor)
+
+
+def _torch(version: tuple[int, ...] | None) -> tuple[int, int]:
+    return (version[0], version[1] if len(version) > 1 else 0) if version else (2, 13)
 
 
 def _impl(job: Job) -> str:
