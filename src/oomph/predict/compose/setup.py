@@ -294,13 +294,17 @@ class Setup:
         if parallel.tensor == 1:
             return None
         titan = parallel.sequence_parallel or self.code.framework in ("torchtitan", "torchtune")
+        theirs = self.code.framework == "transformers"
+        version = self.job.framework.version("transformers")
+        current = theirs and (version is None or version >= (5,))
         tied = any(each.tied for each in self.architecture.outside)
         return Split(
             parallel.tensor,
             sequence=parallel.sequence_parallel,
-            embedding=titan,
-            # transformers' plans divide the output layer and gather the logits; MiniMind's script leaves it whole.
-            head=titan or (self.code.framework != "minimind" and not tied),
+            # transformers' plans gather the logits; since 5 they divide every embedding (distributed/mixin.py). Who is
+            # not known to divide it has it whole.
+            embedding=titan or current,
+            head=titan or current or (theirs and not tied),
             parallel_loss=self.job.loss == "loss_parallel",
             sums=self.code.framework != "minimind",
             cuts_gradient=parallel.strategy.startswith("fsdp2"),
