@@ -11,6 +11,7 @@ from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
 
 #: Families whose layers tensor parallelism divides by heads and by the width of the feed-forward network alone.
+#: (transformers' plans of OLMo 2 and Phi-3 gather what their weights make.)
 _DIVIDED = frozenset(
     (
         "llama",
@@ -22,8 +23,6 @@ _DIVIDED = frozenset(
         "gemma2",
         "gemma3_text",
         "olmo",
-        "olmo2",
-        "phi3",
     )
 )
 
