@@ -11,6 +11,7 @@ from oomph.job.model import (
     Batch,
     Checkpointing,
     Dimension,
+    Evaluation,
     Framework,
     Hardware,
     Job,
@@ -80,6 +81,17 @@ LLAMA = {
     "max_position_embeddings": 4096,
     "tie_word_embeddings": False,
 }
+GPT2 = {
+    "n_embd": 768,
+    "n_inner": 3072,
+    "n_layer": 4,
+    "n_head": 12,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+    "resid_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "attn_pdrop": 0.1,
+}
 PRECISIONS = {
     "fp32": Precision(),
     "bf16": Precision(weights="bf16", compute="bf16"),
@@ -106,6 +118,7 @@ class Case:
     lora: tuple[str, ...] = ()
     recomputed: bool = False
     gpu: str = "a100-80gb"
+    evaluates: bool = False
 
     @property
     def images(self) -> bool:
@@ -130,6 +143,7 @@ class Case:
                 image_size=self.config.get("image_size"),
             ),
             checkpointing=Checkpointing(mode="full" if self.recomputed else "none", reentrant=False),
+            evaluation=Evaluation(batch=self.batch if self.evaluates else None),
             attention=self.attention,  # type: ignore[arg-type]
             framework=Framework(name="pytorch", versions=(("torch", "2.13.0"), ("transformers", "5.24.0"))),
             hardware=Hardware(gpu=gpu_named(self.gpu).short_name),
@@ -180,6 +194,11 @@ class Case:
                     loss = out.loss
                 loss.backward()
                 optimizer.step()
+            if {self.evaluates}:
+                model.eval()
+                with torch.no_grad():
+                    with torch.autocast("cuda", torch.{TYPES[weights]}) if {bool(cast)} else contextlib.nullcontext():
+                        seen = model(**inputs, labels=labels)
         """)
 
 
@@ -249,7 +268,10 @@ CASES = (
     _encoder("bert-classifier-bf16", precision="bf16"),
     _encoder("bert-classifier-fp32", precision="fp32", sequence=256),
     _encoder("bert-classifier-lora", lora=("query", "value")),
+    _encoder("bert-classifier-lora-recomputed", lora=("query", "value"), recomputed=True),
     _encoder("bert-masked-lm-recomputed", recomputed=True),
+    _encoder("bert-classifier-evaluated", evaluates=True, batch=64),
+    _encoder("bert-masked-lm-eager", attention="eager", evaluates=True),
     _other("roberta-masked-lm", "roberta", sequence=256),
     _other("roberta-classifier-lora", "roberta", lora=("query", "value"), precision="bf16"),
     _other("xlm-roberta-classifier", "xlm-roberta", precision="fp32"),
@@ -265,7 +287,18 @@ CASES = (
     _vit("vit-fp32", precision="fp32"),
     _vit("vit-bf16", precision="bf16"),
     _vit("vit-recomputed", recomputed=True),
+    _vit("vit-evaluated", evaluates=True, precision="fp32"),
     _llama("llama-t4-fp16", precision="fp16"),
+    Case(
+        "gpt2-lora-recomputed",
+        "gpt2",
+        GPT2,
+        "AutoModelForCausalLM",
+        "GPT2LMHeadModel",
+        sequence=512,
+        lora=("c_attn",),
+        recomputed=True,
+    ),
     _llama("llama-t4-fp32", precision="fp32"),
     _llama("llama-t4-fp16-autocast", precision="fp16-autocast"),
     _llama("llama-t4-fp16-lora", precision="fp16", lora=("q_proj", "v_proj")),

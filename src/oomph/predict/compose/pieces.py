@@ -36,7 +36,8 @@ _LOSS_OUTSIDE = frozenset(("litgpt", "lightning-thunder", "torchtitan", "torchtu
 class Mode:
     """How a piece is played. grad: with autograd. requires: the hidden state wants a gradient. accumulates: gradients
     exist and new ones are added to them. frozen: parameters that do not train in this layer. kind: its section.
-    joined: what is frozen is part of a flat parameter that trains."""
+    joined: what is frozen is part of a flat parameter that trains. leaf: the tokens' embedding is made to want a
+    gradient (enable_input_require_grads)."""
 
     grad: bool = True
     requires: bool = True
@@ -48,6 +49,7 @@ class Mode:
     selective: bool = False
     frozen: frozenset[str] = frozenset()
     kind: str = "block"
+    leaf: bool = False
     joined: bool = False
 
 
@@ -152,7 +154,7 @@ def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
             first = block(inner, replace(same, grad=False, pinned=True, selective=True))
             given = [first.forward.sizes[each] for each in first.policy]
     if mode.early_stop:
-        scope.stop = _last_save(inner, mode)
+        scope.stop, scope.saves_results = _last_save(inner, mode)
         if scope.graph is not None:
             scope.graph.unpacks = True
     return build(
@@ -218,12 +220,13 @@ def _compiled(setup: Setup, mode: Mode, its: Section, root: int | None = None) -
     return scope
 
 
-def _last_save(setup: Setup, mode: Mode) -> int:
-    """Where a recomputation that is not reentrant ends: at the operator that saves the last tensor, before it runs
-    (torch/utils/checkpoint.py, _StopRecomputationError)."""
+def _last_save(setup: Setup, mode: Mode) -> tuple[int, bool]:
+    """Where a recomputation that is not reentrant ends: at the operator that saves the last tensor, before it runs, or
+    after where that is one of its results, which the second number says (torch/utils/checkpoint.py,
+    _StopRecomputationError)."""
     scope = _scope(setup, mode)
     build(scope, section(setup, mode.kind), requires=mode.requires, pinned=True)
-    return scope.last_save
+    return scope.last_save, scope.saves_results
 
 
 @dataclass(frozen=True)
@@ -374,6 +377,8 @@ def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
     inner = setup.setup
     scope = _scope(inner, mode)
     before = section(inner, "before")
+    if mode.leaf and not mode.joined:
+        scope.leaves = _leaves(inner, before)
     piece = build(scope, before, requires=False)
     variant = inner.program
     dropped = {item[1] for item in section(inner, "after").items if item[0] == "drop"}
@@ -381,7 +386,7 @@ def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
         Left(storage.number, number, number in dropped)
         for number, storage in scope.storages.items()
         if storage.number >= 0
-        and storage.number not in (piece.out, *piece.casts)
+        and storage.number not in (piece.out, *piece.casts, *piece.attributes)
         and _is_left(piece, storage.number)
     ]
     assert before.outlet is not None
@@ -394,6 +399,20 @@ def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
     inputs = sum(scope.values[str(each[1])] for each in variant.storages if each[0] == "input")
     alive = list({each.block: each for each in alive}.values())
     return Front(piece, tuple(alive), late, inputs, _leaf_bytes(scope, before, exit_storage))
+
+
+def _leaves(setup: Setup, before: Section) -> frozenset[int]:
+    """The output of the tokens' embedding, where what follows before the first layer saves tensors for backward."""
+    names = [packet(item[1]) for item in before.items if item[0] == "op"]
+    program, weight = setup.program, f"{setup.architecture.embedding}.weight"
+    if setup.weight(weight).trainable or not {"aten.native_layer_norm", "aten.native_dropout"} & set(names):
+        return frozenset()
+    for item in before.items:
+        if item[0] == "op" and packet(item[1]) == "aten.embedding":
+            table = program.storages[program.tensors[item[2][0]["t"]][0]]
+            if table[0] == "parameter" and table[2] == weight:
+                return frozenset((item[3][0],))
+    return frozenset()
 
 
 def _leaf_bytes(scope: Scope, before: Section, exit_storage: int) -> int:

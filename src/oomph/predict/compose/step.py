@@ -152,7 +152,7 @@ class Step:
         for each in piece.grads:
             handle = handles[each.number] if each.number >= 0 else -1
             name = self._ties.get(each.parameter, each.parameter)
-            if handle < 0:
+            if handle < 0 or not each.parameter:
                 continue
             if unit in self.units.outside and name in self._seen:
                 self._tied_sum(name, handle, each.bytes, [] if earlier is None else earlier)
@@ -206,7 +206,9 @@ class Forward:
         sink.phase(Phase.FORWARD, "embedding")
         accumulates = step.sharding.holds_gradients()
         self.trains_front = any(each.trainable for each in self._front_parameters())
-        self.front = pieces.front(self.setup, Mode(accumulates=accumulates, joined=self.setup.root_joins))
+        leaf = self._inputs_want_gradients()
+        mode = Mode(accumulates=accumulates, joined=self.setup.root_joins, leaf=leaf)
+        self.front = pieces.front(self.setup, mode)
         step.next_batch(sink.alloc(self.front.inputs, Category.ACTIVATIONS, "batch"))
         step.sharding.forward_begin()
         step.workspace("forward")
@@ -252,11 +254,15 @@ class Forward:
         one (enable_input_require_grads, under checkpointing), or an earlier layer has something that trains."""
         if self.front.piece.backward is not None:
             return True
-        if self.setup.code.inputs_want_gradients and self.setup.job.checkpointing.mode != "none":
-            return True
-        if any(self.setup.layer_trains(earlier) for earlier in range(number)):
-            return True
-        return self.setup.job.checkpointing.mode != "none" and self.setup.job.method.lora is not None
+        return self._inputs_want_gradients() or any(
+            self.setup.layer_trains(earlier) for earlier in range(number)
+        )
+
+    def _inputs_want_gradients(self) -> bool:
+        """Whether the embedding's output is made to want a gradient: under checkpoints, by Trainer or for adapters."""
+        job = self.setup.job
+        asked = self.setup.code.inputs_want_gradients or job.method.lora is not None
+        return asked and job.checkpointing.mode != "none"
 
     def mode(self, number: int, accumulates: bool) -> Mode:
         """How a layer's graph is built."""
@@ -478,6 +484,9 @@ class Backward:
             self.attributes += [each for each in (forward.leaf, grad) if each >= 0]
             return
         handles = self.sink.play(piece.backward, [*forward.front_handles, grad])
+        self._attributes(piece, handles)
+        leaves = [handles[each.number] for each in piece.grads if not each.parameter]
+        self.attributes += [each for each in leaves if each >= 0]
         grads = step.grads(step.units.front, piece, handles, self.root_grads)
         if step.units.front:
             step.sharding.backward_before(step.units.front)

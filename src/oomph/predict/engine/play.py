@@ -98,11 +98,15 @@ class Scope:
     head: str = ""
     #: Casts of frozen weights, which live as long as their product takes.
     passing: dict[str, Storage] = field(default_factory=dict)
+    #: Tensors that are made to want a gradient although nothing that they are made of does; the graph holds them.
+    leaves: frozenset[int] = frozenset()
     #: Storages whose drop by Python is left to somebody else.
     pinned: set[int] = field(default_factory=set)
     #: The item with the last tensor that is saved; and where a recomputation ends early (-1: it does not).
     last_save: int = -1
     stop: int = -1
+    #: The same operator saves results of its own, so that it runs before the recomputation ends.
+    saves_results: bool = False
     #: Which storage of the program each one is.
     ids: dict[int, int] = field(default_factory=dict)
     #: Ranks among which attention goes round (context parallelism).
@@ -149,6 +153,8 @@ def run(scope: Scope, section: Section) -> None:
     late: list[int] = []
     for number, item in enumerate(section.items):
         if number == scope.stop:
+            if scope.saves_results:
+                _runs_last(scope, item[3])
             scope.heap.stopped = True
         if item[0] == "link":
             link(scope, item[1], item[2])
@@ -164,6 +170,9 @@ def run(scope: Scope, section: Section) -> None:
         operate(scope, item[1], item[2], item[3])
         if scope.graph is not None and scope.graph.saves > saves:
             scope.last_save = number
+            made = [scope.tensor(each).storage for each in item[3] if each is not None]
+            if scope.stop < 0:
+                scope.saves_results = any(each in made for each in scope.graph.nodes[-1].saved)
         if not scope.returns.isdisjoint(item[3]):
             scope.returned = (len(scope.heap.events), len(scope.heap.sizes))
             scope.returned_nodes = 0 if scope.graph is None else len(scope.graph.nodes)
@@ -173,6 +182,15 @@ def run(scope: Scope, section: Section) -> None:
     for storage in late:
         if scope.partition is None:
             drop(scope, storage)
+
+
+def _runs_last(scope: Scope, results: Sequence[int | None]) -> None:
+    """Makes an operator's results and lets them go: the exception that ends the recomputation comes when one of them is
+    saved."""
+    numbers = [each for each in results if each is not None and _has_bytes(scope, each)]
+    sizes = [scope.values[str(scope.program.storages[scope.program.tensors[each][0]][1])] for each in numbers]
+    for storage in [scope.heap.allocate(size) for size in sizes]:
+        scope.heap.release(storage)
 
 
 def link(scope: Scope, outlet: int, inlet: int) -> None:
@@ -267,6 +285,8 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     if keeps and scope.given:
         _hand_back(scope, results)
     made = [_result(scope, number, inputs) for number in results if number is not None]
+    if scope.graph is not None and not scope.leaves.isdisjoint(results):
+        _made_leaf(scope, made[0])
     if keeps and scope.graph is None:
         for each, number in zip(made, (n for n in results if n is not None), strict=True):
             if each.storage.number >= 0 and _is_wanted(scope, number):
@@ -290,6 +310,13 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         _used(scope, packet, inputs)
     if scope.adapters is not None and results:
         scope.adapters.see(scope, packet, weight, inputs, results[0])
+
+
+def _made_leaf(scope: Scope, leaf: Tensor) -> None:
+    """`requires_grad_` of a module's output: AccumulateGrad holds the leaf as long as the graph lives."""
+    leaf.requires = True
+    leaf.storage.refs += 1
+    scope.attributes.append(leaf.storage)
 
 
 def _chosen(scope: Scope, packet: str, arguments: Sequence[Any]) -> str:
