@@ -239,3 +239,17 @@ def test_what_several_gpus_do_is_the_frameworks_affair(tmp_path):
     assert read_inputs([str(file)]).job.parallel.strategy == "none"
     job = read_inputs([str(file)], gpus=8).job
     assert (job.parallel.strategy, job.parallel.data, job.hardware.gpus) == ("fsdp2_full", 8, 8)
+
+
+@pytest.mark.parametrize(
+    "family", ["phi3", "xlm-roberta", "granite", "llama", "phi", "bert", "distilbert", "opt"]
+)
+def test_the_modules_with_adapters_are_those_of_peft_where_it_has_a_choice(family) -> None:
+    constants = pytest.importorskip("peft.utils.constants")
+    peft = constants.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.get(family)
+    job = Job(model=Model(name="x", family=family), method=Method(name="lora", lora=Lora()))
+    chosen, sentences = with_defaults(job, ("precision", "batch"))
+    assert ("as PEFT's" in sentences[0]) == (peft is not None)
+    assert chosen.method.lora is not None
+    if peft is not None:
+        assert set(chosen.method.lora.targets) == set(peft)

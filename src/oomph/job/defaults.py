@@ -30,9 +30,29 @@ _TARGETS = {
     "gpt_neox": ("query_key_value",),
     "bert": ("query", "value"),
     "roberta": ("query", "value"),
+    "xlm-roberta": ("query", "value"),
     "deberta-v2": ("query_proj", "value_proj"),
     "phi": ("q_proj", "v_proj", "fc1", "fc2"),
 }
+#: Others of that table, all as llama.
+_AS_LLAMA = frozenset(
+    (
+        "llama",
+        "mistral",
+        "mixtral",
+        "qwen2",
+        "qwen3",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "gptj",
+        "opt",
+        "bart",
+        "stablelm",
+    )
+)
+#: Families that the table does not have: their query and value projections, where they are called otherwise.
+_BY_HAND = {"phi3": ("qkv_proj",), "distilbert": ("q_lin", "v_lin"), "modernbert": ("Wqkv",)}
 
 _HALF: tuple[DType, ...] = ("bf16", "fp16")
 
@@ -71,9 +91,14 @@ def _targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
     lora = job.method.lora
     if lora is None or "method.lora.targets" in said or lora.targets != Lora().targets:
         return job, ""
-    targets = _TARGETS.get(job.model.family, lora.targets)
+    family = job.model.family
+    targets = _TARGETS.get(family) or _BY_HAND.get(family, lora.targets)
     job = replace(job, method=replace(job.method, lora=replace(lora, targets=targets)))
-    return job, f"Adapters on {', '.join(targets)}, as PEFT's: nothing says where (--lora-targets)."
+    if family in _TARGETS or family in _AS_LLAMA:
+        return job, f"Adapters on {', '.join(targets)}, as PEFT's: nothing says where (--lora-targets)."
+    return job, (
+        f"Adapters on {', '.join(targets)}: nothing says where (--lora-targets), and PEFT has no choice for {family}."
+    )
 
 
 def _precision(job: Job, said: Collection[str]) -> tuple[Job, str]:
