@@ -73,6 +73,22 @@ def index(call: Call) -> None:
     node.back = back
 
 
+@rule("aten.topk")
+def topk(call: Call) -> None:
+    """The values have a gradient (a router's weights, say), for which the indices are saved: zeros of the argument's
+    shape, into which it is scattered (derivatives.yaml, value_selecting_reduction_backward)."""
+    source = call.tensors[0]
+    assert source is not None
+    shape = source.shape
+    node = call.node(edges=[source], results=call.results[:1])
+    call.graph.save(node, call.results[1])
+
+    def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
+        return [heap.new(shape, first(grads).dtype)]
+
+    node.back = back
+
+
 @rule(
     "aten.index_copy",
     "aten.index_copy_",
