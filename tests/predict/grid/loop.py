@@ -24,6 +24,7 @@ def train(case: dict[str, Any]) -> None:
         with torch.autocast("cuda", dtype=torch.bfloat16) if cast else contextlib.nullcontext():
             return model(input_ids=tokens, attention_mask=mask, labels=tokens, use_cache=False)
 
+    out = loss = None
     for _ in range(2):
         for each in optimizer:
             each.zero_grad()
@@ -172,7 +173,7 @@ def _optimizer(case: dict[str, Any], model: Any) -> list[Any]:
     name, impl = case["optimizer"], case["impl"]
     trained = [each for each in model.parameters() if each.requires_grad]
     if impl == "in_backward":
-        made = {each: torch.optim.AdamW([each], foreach=False) for each in trained}
+        made = {each: torch.optim.AdamW([each]) for each in trained}
 
         def step(parameter: Any) -> None:
             made[parameter].step()

@@ -52,8 +52,8 @@ FACTORS: dict[str, tuple[Any, ...]] = {
 }
 #: Names of what is adapted or frozen: linear layers of attention, the embedding, the first layer.
 _NAMES = {
-    "gpt2": (("c_attn",), "transformer.wte", "transformer.h.0."),
-    "opt": (("q_proj", "v_proj"), "model.decoder.embed_tokens", "model.decoder.layers.0."),
+    "gpt2": (("c_attn",), "transformer.w", "transformer.h.0."),
+    "opt": (("q_proj", "v_proj"), "model.decoder.embed", "model.decoder.layers.0."),
     "gpt_neox": (("query_key_value",), "gpt_neox.embed_in", "gpt_neox.layers.0."),
     "phi3": (("qkv_proj",), "model.embed_tokens", "model.layers.0."),
 }

@@ -111,8 +111,8 @@ class HubAdafactor(ScriptedStepper):
 
 @dataclass
 class TorchAdafactor(ScriptedStepper):
-    """torch.optim.Adafactor. States have the gradient's dtype. `gpu`: multiprocessors, and threads that one of them runs
-    (None: what kernels take for themselves is left out)."""
+    """torch.optim.Adafactor. States have the gradient's dtype. `gpu`: multiprocessors, and threads of each (None: what
+    kernels take for themselves is left out)."""
 
     gpu: tuple[int, int] | None = None
     torch: tuple[int, int] = (2, 13)

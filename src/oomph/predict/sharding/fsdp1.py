@@ -75,6 +75,7 @@ class Fsdp1:
             self._started = True
             for flats in self._flats:
                 self._make_once(flats)
+        self._drop_what_nobody_steps()
         self._free_dropped()
         self._gather(0)
         if self._prefetches and self._flats[0]:
@@ -175,6 +176,14 @@ class Fsdp1:
         self._micro = 0
         if not self._options.use_orig_params:
             self._free_dropped()
+
+    def _drop_what_nobody_steps(self) -> None:
+        """With original parameters a gradient goes when the next forward begins if no parameter of this rank's shard has
+        a part of it: if all that lies there is frozen (_reset_flat_param_grad_info_if_needed)."""
+        if not self._options.use_orig_params or self._options.offload:
+            return
+        for key in [each for each in self._stored if not self._flats[each[0]][each[1]].local]:
+            self._dropped.append(self._stored.pop(key))
 
     def _free_dropped(self) -> None:
         free_all(self._sink, self._dropped)
