@@ -23,3 +23,6 @@ def test_what_is_played_in_part_is_said() -> None:
     settings["parallel.limit_all_gathers"] = False
     told = " ".join(oomph.plan("gpt2", gpu="h100x8", settings=settings, replay=False).assumptions)
     assert "Without limit_all_gathers" in told
+    settings |= {"evaluation.batch": 2, "evaluation.generate": 8}
+    told = " ".join(oomph.plan("gpt2", gpu="h100x8", settings=settings, replay=False).assumptions)
+    assert "Generation is planned at its last token" in told

@@ -159,6 +159,11 @@ def assumptions(job: Job) -> tuple[str, ...]:
             "Without limit_all_gathers the host gathers as many units ahead as it is faster than the GPU: none of them "
             "is planned, and they come on top."
         )
+    if job.evaluation.generate:
+        found.append(
+            "Generation is planned at its last token: the pass over the prompt, of all samples and beams, is not "
+            "planned and can take more."
+        )
     if job.batch.packed and job.attention.startswith("sdpa"):
         found.append(
             "Packed sequences are planned as one: a mask between them, which flash kernels of SDPA do not take, is "
