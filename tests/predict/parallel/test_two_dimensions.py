@@ -52,5 +52,5 @@ def test_fsdp_shards_what_tensor_parallelism_divided():
     peaks = planned(job)
     assert peaks[Phase.BACKWARD] == pytest.approx(measured[1], rel=0.005)
     assert peaks[Phase.OPTIMIZER] == pytest.approx(measured[2], rel=0.005)
-    # The plan lets the last all-gather's buffer go when the loss is there, FSDP2 when the model has returned.
-    assert measured[0] * 0.995 < peaks[Phase.FORWARD] < measured[0] * 1.05
+    # FSDP2 lets the last all-gather's buffer go when the model has returned: before the loss, which is the caller's.
+    assert measured[0] * 0.995 < peaks[Phase.FORWARD] < measured[0] * 1.01

@@ -229,7 +229,6 @@ class Forward:
             hidden = self._layer(number, hidden, accumulates)
         self._stack_returned()
         self._head(hidden, accumulates)
-        step.sharding.forward_end()
         for handle in self.casts:
             sink.free(handle)
         self.casts = []
@@ -343,13 +342,21 @@ class Forward:
         handed: Sequence[int] = [hidden]
         if self.head.model is not None:
             handed = sink.play(self.head.model, handed)
+            self._returned()
             step.let_go()
         self.head_handles = sink.play(self.head.forward, handed)
         self._casts(self.head, self.head_handles)
         self.kept_bytes = sum(self.head.forward.sizes[each] for each in self.head.kept)
         self.kept = [self.head_handles[each] for each in self.head.kept if self.head_handles[each] >= 0]
-        if step.units.head:
-            step.sharding.forward_after(step.units.head)
+        if self.head.model is None:
+            self._returned()
+
+    def _returned(self) -> None:
+        """The output layer's and the model's hooks: before the loss, where that is the caller's."""
+        units, sharding = self.step.units, self.step.sharding
+        if units.head:
+            sharding.forward_after(units.head)
+        sharding.forward_end()
 
     def _casts(self, piece: Piece, handles: Sequence[int]) -> None:
         self.casts += [handles[each] for each in piece.after_forward if handles[each] >= 0]
