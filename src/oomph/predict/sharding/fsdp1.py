@@ -178,8 +178,8 @@ class Fsdp1:
             self._free_dropped()
 
     def _drop_what_nobody_steps(self) -> None:
-        """With original parameters a gradient goes when the next forward begins if no parameter of this rank's shard has
-        a part of it: if all that lies there is frozen (_reset_flat_param_grad_info_if_needed)."""
+        """With original parameters a gradient goes when the next forward begins if no parameter of this rank's shard
+        has a part of it: if all that lies there is frozen (_reset_flat_param_grad_info_if_needed)."""
         if not self._options.use_orig_params or self._options.offload:
             return
         for key in [each for each in self._stored if not self._flats[each[0]][each[1]].local]:
