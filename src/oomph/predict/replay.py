@@ -1,13 +1,13 @@
 """A composed timeline through the simulated allocator: what is reserved in each phase, and whether PyTorch would fail.
 
-Needs numpy (memory/replay); everything else of a plan does without.
+Needs numpy only under settings that memory/replay/quick.py leaves to the whole simulation.
 """
 
 from __future__ import annotations
 
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.prediction import Peak, Prediction
-from oomph.memory.replay.orders import orders_by_group, requests_of_columns, reserved_orders
+from oomph.memory.replay.quick import QuickRequests
 from oomph.phases import Phase
 from oomph.predict.event_sink import EventSink
 
@@ -27,9 +27,9 @@ def played(
 ) -> Prediction:
     """The prediction for one rank. `capacity_bytes` is what PyTorch can reserve on the card (None: without end);
     `margin_bytes` of it are left for what the prediction may be too low by."""
-    requests = requests_of_columns(sink.frees, sink.blocks, sink.sizes, sink.streams)
+    requests = QuickRequests(sink.frees, sink.blocks, sink.sizes, sink.streams, settings)
     orders = _ORDERS if len(sink) <= _MANY_EVENTS else _FEW_ORDERS
-    groups = orders_by_group(requests, settings, sink.phases, None, orders)
+    groups = requests.by_group(sink.phases, orders)
     peaks = {_PHASES[group]: Peak.of(each.allocated, each.values) for group, each in groups.items()}
     ran_out: tuple[Phase | None, ...] = ()
     most = max((peak.reserved_high_bytes for peak in peaks.values()), default=0)
@@ -38,6 +38,6 @@ def played(
         if most <= room:
             ran_out = (None,) * orders
         else:
-            limited = reserved_orders(requests, settings, room, orders)
-            ran_out = tuple(None if at is None else _PHASES[sink.phases[at]] for at in limited.fails_at)
+            ends = requests.fails_at(room, orders)
+            ran_out = tuple(None if at is None else _PHASES[sink.phases[at]] for at in ends)
     return Prediction.judged(rank, 0, peaks, capacity_bytes, ran_out)

@@ -105,7 +105,8 @@ class Driver:
 
     def _pack(self, size: int) -> int:
         """In the lowest rest of a chunk that holds it, else in a new chunk below all."""
-        for place, (address, room) in enumerate(self._tails):
+        # A rest is always smaller than a chunk.
+        for place, (address, room) in enumerate(self._tails if size < _BIG_BYTES else ()):
             if room >= size:
                 del self._tails[place]
                 self._keep(address + size, room - size)

@@ -7,64 +7,35 @@ driver gives cannot be known beforehand; a prediction plays several and gives th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 
-from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.layout import SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
+from oomph.memory.replay.address_orders import ORDERS, Orders, by_group, highest_orders
 from oomph.memory.replay.start import Start
 from oomph.memory.replay.trial import Outcome, Setup, run_trial
 from oomph.memory.replay.trial_requests import Requests
 from oomph.memory.timeline import Kind, Timeline, empty_timeline
 
+__all__ = [
+    "ALLOC",
+    "EMPTY_CACHE",
+    "FREE",
+    "ORDERS",
+    "Orders",
+    "highest_orders",
+    "orders_by_group",
+    "requests_of",
+    "requests_of_columns",
+    "reserved_orders",
+]
+
 #: What a row of `requests_of_columns` asks for.
 ALLOC, FREE, EMPTY_CACHE = range(3)
 
-#: Names and makers of the orders, most likely first: as Linux fills chunks, straight down, straight up as on Windows,
-#: and five that follow no plan, for what lies between.
-ORDERS: tuple[tuple[str, Callable[[], Driver]], ...] = (
-    ("packed", Driver.packed),
-    ("descending", Driver.descending),
-    ("ascending", Driver.ascending),
-    *((f"shuffled {seed}", partial(Driver.shuffled, seed)) for seed in range(1, 6)),
-)
-
 _ROWS = {ALLOC: Kind.ALLOC, FREE: Kind.FREE_REQUESTED, EMPTY_CACHE: Kind.SEGMENT_FREE}
-
-
-@dataclass(frozen=True)
-class Orders:
-    """Peaks in bytes, one for each order of `names`.
-
-    `values`: reserved. `allocated`: allocated, which differs between orders too, though less: a rest of at most 1 MiB
-    that cannot be split off a block counts as allocated, and whether there is one depends on which free block was
-    taken. `fails_at`: the position of the request for which an order had no memory (None: it came to the end); its
-    peaks are those up to there.
-    """
-
-    names: tuple[str, ...]
-    values: tuple[int, ...]
-    allocated: tuple[int, ...]
-    fails_at: tuple[int | None, ...]
-
-    @property
-    def low(self) -> int:
-        """The least that was reserved at the peak, in bytes."""
-        return min(self.values)
-
-    @property
-    def high(self) -> int:
-        """The most that was reserved at the peak, in bytes."""
-        return max(self.values)
-
-    @property
-    def fails(self) -> bool:
-        """Whether any order ran out of memory."""
-        return any(position is not None for position in self.fails_at)
 
 
 def reserved_orders(
@@ -118,41 +89,8 @@ def orders_by_group(
     changes = (np.flatnonzero(np.diff(column)) + 1).tolist()
     begins = [requests.peak_from, *(change for change in changes if change > requests.peak_from)]
     outcomes = _play(requests, settings, capacity_bytes, orders, recorded_capacity_bytes, begins)
-    parts: dict[int, dict[str, list[tuple[int, int]]]] = {}
-    fails: dict[tuple[int, str], int] = {}
-    for (name, _), outcome in zip(ORDERS, outcomes, strict=False):
-        # The first stretch is what came before all of them.
-        for begin, peaks in zip(begins, outcome.stretches[1:], strict=False):
-            if begin < len(column):
-                parts.setdefault(int(column[begin]), {}).setdefault(name, []).append(peaks)
-        if outcome.fails_at is not None:
-            fails[int(column[outcome.fails_at]), name] = outcome.fails_at
-    return {
-        group: Orders(
-            names=tuple(by_name),
-            values=tuple(max(reserved for reserved, _ in peaks) for peaks in by_name.values()),
-            allocated=tuple(max(allocated for _, allocated in peaks) for peaks in by_name.values()),
-            fails_at=tuple(fails.get((group, name)) for name in by_name),
-        )
-        for group, by_name in parts.items()
-    }
-
-
-def highest_orders(parts: Iterable[Orders]) -> Orders:
-    """All parts together: of each order the most. Raises ValueError when there is none."""
-    values: dict[str, int] = {}
-    allocated: dict[str, int] = {}
-    fails_at: dict[str, int | None] = {}
-    for part in parts:
-        for name, reserved, used, failed in zip(
-            part.names, part.values, part.allocated, part.fails_at, strict=True
-        ):
-            values[name] = max(reserved, values.get(name, 0))
-            allocated[name] = max(used, allocated.get(name, 0))
-            fails_at[name] = failed if fails_at.get(name) is None else fails_at[name]
-    if not values:
-        raise ValueError("There are no orders to join.")
-    return Orders(tuple(values), tuple(values.values()), tuple(allocated.values()), tuple(fails_at.values()))
+    # The first stretch is what came before all of them.
+    return by_group(groups, begins, ((outcome.stretches[1:], outcome.fails_at) for outcome in outcomes))
 
 
 def _play(
