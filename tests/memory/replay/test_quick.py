@@ -33,14 +33,13 @@ SETTINGS = (
     AllocatorSettings.parse("large_segment_size_mb:40"),
     AllocatorSettings.parse("expandable_segments:True,large_segment_size_mb:40,roundup_power2_divisions:4"),
 )
-
-
 ALL = len(ORDERS)
 
 
 def agree(columns, groups, its, capacity=None, orders=ALL):
     """Plays the columns both ways; the peaks of the groups, which are the same."""
-    quick = QuickRequests(*columns, settings=its)
+    frees, blocks, sizes, streams = columns
+    quick = QuickRequests(frees, blocks, sizes, streams, its)
     requests = requests_of_columns(*columns)
     found = quick.by_group(groups, orders)
     assert found == orders_by_group(requests, its, groups, None, orders)
@@ -53,7 +52,7 @@ def agree(columns, groups, its, capacity=None, orders=ALL):
     for room in capacities:
         expected = reserved_orders(requests, its, room, orders).fails_at
         assert quick.fails_at(room, orders) == expected
-        assert QuickRequests(*columns, settings=its).fails_at(room, orders) == expected
+        assert QuickRequests(frees, blocks, sizes, streams, its).fails_at(room, orders) == expected
     return found
 
 
