@@ -14,6 +14,7 @@ from typing import Literal, TypeVar, get_args
 import msgspec
 
 from oomph.errors import InputError, UsageError
+from oomph.hardware.names import gpu as gpu_of
 from oomph.job.config import from_config
 from oomph.job.importers import libraries
 from oomph.job.model import (
@@ -83,6 +84,10 @@ _IMPLS: dict[str, OptimizerImpl] = {
 _DROPOUT = {"foundation-model-stack/fms-acceleration": 0.1, "lightning-ai/litgpt": 0.05}
 #: Code that shards the residual stream along the sequence between tensor-parallel ranks (its only plan for llama).
 _SEQUENCE_PARALLEL = frozenset({"torchtitan"})
+#: Who measured torchtitan through its own launch script, which sets PYTORCH_CUDA_ALLOC_CONF (run_train.sh; torchao's
+#: benchmarks/float8/training/llama3.sh calls it). torchtitan's own tables are of many nodes, which it does not start.
+_LAUNCHED = "pytorch/ao"
+_EXPANDABLE = "expandable_segments:True"
 _EVERY_N = re.compile(r"every_(\d{1,4})")
 _OWN_UNITS = re.compile(r"embeddings? and (?:lm_)?head are their own FSDP units", re.IGNORECASE)
 
@@ -117,6 +122,7 @@ def from_point(row: Mapping[str, object], configs: Path) -> Job:
         compile=_flag(row, "compile"),
         framework=framework,
         hardware=_hardware(row, parallel),
+        allocator=_EXPANDABLE if framework.name == "torchtitan" and _LAUNCHED in source and _cuda(row) else "",
     )
 
 
@@ -320,4 +326,16 @@ def _hardware(row: Mapping[str, object], parallel: Parallel) -> Hardware:
         raise UsageError(
             f"the row has {gpus} GPUs and {parallel.ranks} ranks (data x tensor x context x pipeline)"
         )
-    return Hardware(gpu="" if gpu == "unspecified" else gpu, gpus=gpus)
+    return Hardware(gpu=gpu if _cuda(row) else "", gpus=gpus)
+
+
+def _cuda(row: Mapping[str, object]) -> bool:
+    """Whether the row names a GPU of NVIDIA. Of others no capacity is known, and no verdict is given; PyTorch's counters
+    are the same, and its expandable segments are not there (c10/hip)."""
+    name = _get(row, "gpu")
+    if not isinstance(name, str) or name == "unspecified":
+        return False
+    try:
+        return gpu_of(name).is_cuda
+    except UsageError:
+        return True  # the plan says which names there are

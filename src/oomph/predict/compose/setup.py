@@ -48,6 +48,11 @@ def _divided(variant: _ById, split: Split) -> Program:
     return divide(variant.variant.program(), split)
 
 
+#: Of how many pieces of the tokens the recorded losses of a framework are (litgpt: four of the finetune scripts' head,
+#: eight of full.py's loss; torchtune: eight chunks).
+_PIECES = {"litgpt": 8, "torchtune": 8}
+
+
 @dataclass(frozen=True)
 class _ById:
     """A variant that compares by identity."""
@@ -96,7 +101,10 @@ class Setup:
             dims["side"] = dims["image"] // dims["patch"]
             dims["s"] = dims["patches"] + 1
         else:
-            dims["s"] = (job.batch.sequence or 1) // job.parallel.context
+            its = (job.batch.sequence or 1) // job.parallel.context
+            # A loss that was recorded in pieces divides the tokens: up to a few more than there are.
+            pieces = _PIECES.get(self.code.framework, 1)
+            dims["s"] = -(-its // pieces) * pieces
         tensor = job.parallel.tensor
         if "kv_heads" in dims:
             dims["kv_heads"] = max(dims["kv_heads"], tensor)
@@ -305,7 +313,7 @@ class Setup:
             # not known to divide it has it whole.
             embedding=titan or current,
             head=titan or current or (theirs and not tied),
-            parallel_loss=self.job.loss == "loss_parallel",
+            parallel_loss=self.code.loss == "loss_parallel",
             sums=self.code.framework != "minimind",
             cuts_gradient=parallel.strategy.startswith("fsdp2"),
         )

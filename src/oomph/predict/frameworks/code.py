@@ -72,8 +72,10 @@ class Code:
     inputs_want_gradients: bool = False
     #: The recomputed block is under torch.compile, or compiled blocks are checkpointed from outside.
     checkpoint_outside_compile: bool = True
-    #: Under selective checkpointing: matrix products are kept every n-th (torchtitan: 2); 0: not offered.
+    #: Under selective checkpointing: matrix products are kept every n-th (torchtitan: 2); 0: not offered. Whether the
+    #: result of attention is kept too.
     selective_every: int = 0
+    selective_attention: bool = True
 
     # FSDP.
     #: Units beside the root, where the job does not say. blocks_and_embeddings: the embedding is a unit, and the output
