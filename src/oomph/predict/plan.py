@@ -21,6 +21,7 @@ from oomph.predict.compose.pipeline import PipelineRank
 from oomph.predict.compose.run import compose, gpu_of, setup_of
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.stages import ranks_of
+from oomph.predict.compose.stand_in import stand_ins
 from oomph.predict.compose.step import Step
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
@@ -92,7 +93,7 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
     fits, fails_in = next((each for each in verdicts if each[0] is False), None) or next(
         (each for each in verdicts if each[0] is None), verdicts[0]
     )
-    notes = tuple(dict.fromkeys((*code.notes, *step.stepper.assumptions)))
+    notes = tuple(dict.fromkeys((*code.notes, *stand_ins(step.setup), *step.stepper.assumptions)))
     more = [] if job.framework.name else [f"The training code is taken to be that of {code.label}."]
     largest = max(
         (each.units.units for _, _, each in found),
