@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from oomph.errors import UsageError
 from oomph.hardware.names import gpu
+from oomph.job import denoising
 from oomph.job.families import architecture, dimensions, major_of
 from oomph.job.model import DType, Job, Lora, Precision
 
@@ -63,7 +64,7 @@ def with_defaults(job: Job, said: Collection[str]) -> tuple[Job, tuple[str, ...]
     """The job with a choice for each part that is not in `said` (paths of fields, "batch.micro"; a part stands for all
     of its fields), and a sentence for each choice."""
     sentences = []
-    for step in (_strategy, _targets, _precision, _batch, _sequence):
+    for step in (_strategy, _targets, _precision, _batch, _sequence, denoising.targets):
         job, sentence = step(job, said)
         if sentence:
             sentences.append(sentence)
@@ -89,6 +90,8 @@ def _strategy(job: Job, said: Collection[str]) -> tuple[Job, str]:
 def _targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
     """Which modules have adapters: as PEFT chooses them for the family."""
     lora = job.method.lora
+    if job.model.family in denoising.DENOISERS:
+        return job, ""  # after the precision, which adapters follow
     if lora is None or "method.lora.targets" in said or lora.targets != Lora().targets:
         return job, ""
     family = job.model.family
@@ -178,6 +181,8 @@ def _positions(job: Job) -> int | None:
 
 def _sequence(job: Job, said: Collection[str]) -> tuple[Job, str]:
     length = job.batch.sequence
+    if job.model.family in denoising.DENOISERS:
+        return denoising.sizes(job, said)
     if _is_said("batch.sequence", said) or length is None:
         return job, ""
     image = job.model.get("image_size")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from oomph.hardware.gpus import Gpu
 from oomph.hardware.names import gpu as gpu_named
 from oomph.job.model import Job
+from oomph.predict.compose.denoise import compose_denoiser
+from oomph.predict.compose.denoise_setup import is_denoiser
 from oomph.predict.compose.evaluate import after_training
 from oomph.predict.compose.pipeline import PipelineRank, compose_rank
 from oomph.predict.compose.setup import Setup
@@ -36,6 +38,8 @@ def compose(
 ) -> Step | PipelineRank:
     """Plays steps of the job on a sink; `units` are those of the setup, where they are known; `stage`: as which rank of
     a pipeline. Raises UsageError, beginning with "unsupported:", for what is not modelled."""
+    if is_denoiser(setup.job.model.family):
+        return compose_denoiser(setup, sink, steps)
     if setup.job.parallel.pipeline > 1:
         return compose_rank(setup, sink, steps, stage)
     units = units or units_of(setup)

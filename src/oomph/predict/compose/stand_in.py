@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oomph.predict.compose.denoise_setup import is_denoiser
 from oomph.predict.compose.setup import Setup
 
 _HEADS = {
@@ -13,6 +14,8 @@ _HEADS = {
 
 def stand_ins(setup: Setup) -> tuple[str, ...]:
     """Sentences for the plan's assumptions. One key-value head is a group of all heads: the same operators."""
+    if is_denoiser(setup.job.model.family):
+        return ()
     recorded, dims = setup.variant.heads, setup.dims
     if not recorded or "heads" not in dims:
         return ()

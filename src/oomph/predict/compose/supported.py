@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from oomph.errors import UsageError
 from oomph.job.families import dimensions
 from oomph.job.model import ITEM_BYTES, Job
+from oomph.predict.compose import denoise_supported
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
 
@@ -52,6 +53,9 @@ def check(job: Job) -> None:
 
 
 def _missing(job: Job) -> Iterator[str]:
+    if denoise_supported.applies(job):
+        yield from denoise_supported.missing(job)
+        return
     lora, quantization, parallel = job.method.lora, job.method.quantization, job.parallel
     if lora is not None and lora.dora:
         yield "DoRA (its norms of merged weights)"
@@ -139,7 +143,7 @@ def _of_encoders(job: Job) -> Iterator[str]:
 
 def assumptions(job: Job) -> tuple[str, ...]:
     """What a plan takes for granted where the job asks for something that is modelled in part."""
-    found = list(_of_encoders(job))
+    found = [*_of_encoders(job), *denoise_supported.assumptions(job)]
     if job.precision.compute == "fp8":
         found.append(
             "fp8 products are played as bf16 ones: copies in fp8, which are half as large, are left out."

@@ -192,6 +192,10 @@ class Graph:
             self.heap.release(storage)
         node.saved = []
 
+    def run(self, node: Node) -> None:
+        """One node: its function, then its results go on."""
+        self._run(node)
+
     def _run(self, node: Node) -> None:
         heap = self.heap
         grads, node.grads = node.grads, [None] * len(node.grads)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from oomph.job.denoising import DENOISERS
 from oomph.job.model import Job
-from oomph.predict.frameworks import lightning, pytorch, transformers
+from oomph.predict.frameworks import diffusers, lightning, pytorch, transformers
 from oomph.predict.frameworks.code import Code
 
 #: Names as jobs give them, lower case, and whose code that is.
@@ -53,6 +54,8 @@ _CODES: dict[str, Callable[[Job], tuple[Code, ...]]] = {
 def variants(job: Job) -> tuple[Code, ...]:
     """The codes that the job may run, the likeliest first: one where name and versions decide, more where they are
     open. A framework that is not known is taken for transformers' classes with what else users run."""
+    if job.model.family in DENOISERS:
+        return diffusers.codes(job)
     name = _NAMES.get(job.framework.name.lower())
     if name is not None:
         return _CODES[name](job)

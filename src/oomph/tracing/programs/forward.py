@@ -66,11 +66,15 @@ class Studio:
     def __exit__(self, *error: Any) -> None:
         self._session.__exit__(*error)
 
+    def watching(self, watch: Watch) -> None:
+        """What runs from now on is written down there."""
+        self._now[:] = [watch]
+
     def forward(self, subject: Subject, dimensions: Mapping[str, int]) -> Run:
         """Runs once, in training mode and without gradients, so that storages die when Python's references end. Raises
         ProgramError for what a program has no form for."""
         watch = Watch(dimensions)
-        self._now[:] = [watch]
+        self.watching(watch)
         _forward(subject, watch)
         return watch.run
 

@@ -1,0 +1,74 @@
+"""What stands in for what nobody said of a denoiser's job: as diffusers' training scripts have it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from oomph.job.model import Job, Lora
+
+FLUX, UNET, DIT = "FluxTransformer2DModel", "UNet2DConditionModel", "DiTTransformer2DModel"
+DENOISERS = frozenset((FLUX, UNET, DIT))
+_ATTENTION = ("to_k", "to_q", "to_v", "to_out.0")
+#: examples/dreambooth/train_dreambooth_lora_flux.py (target_modules), train_text_to_image_lora_sdxl.py.
+_TARGETS = {
+    FLUX: (
+        "attn.to_k",
+        "attn.to_q",
+        "attn.to_v",
+        "attn.to_out.0",
+        "attn.add_k_proj",
+        "attn.add_q_proj",
+        "attn.add_v_proj",
+        "attn.to_add_out",
+        "ff.net.0.proj",
+        "ff.net.2",
+        "ff_context.net.0.proj",
+        "ff_context.net.2",
+    )
+}
+#: Text tokens: max_sequence_length of FLUX's script, CLIP's context of Stable Diffusion's.
+_TOKENS = {FLUX: 512, UNET: 77}
+_HALF = ("bf16", "fp16")
+
+
+def targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
+    """Where adapters are, and their type: PEFT makes those that are injected in that of the layer that they adapt
+    (tuners_utils.py, _move_adapter_to_device_of_base_layer; a quantised layer has none, so that they stay fp32)."""
+    lora = job.method.lora
+    if lora is None or job.model.family not in DENOISERS:
+        return job, ""
+    words = []
+    if "method.lora.targets" not in said and lora.targets == Lora().targets:
+        lora = replace(lora, targets=_TARGETS.get(job.model.family, _ATTENTION))
+        words.append(
+            f"Adapters on {', '.join(lora.targets)}, as diffusers' script has them (--lora-targets)."
+        )
+    weights = job.precision.weights
+    if (
+        not {"method.lora", "method.lora.dtype"} & set(said)
+        and job.method.quantization is None
+        and weights in _HALF
+    ):
+        lora = replace(lora, dtype=weights)
+        words.append(f"Adapters are {weights}, as the layers that they adapt (method.lora.dtype).")
+    return replace(job, method=replace(job.method, lora=lora)), " ".join(words)
+
+
+def sizes(job: Job, said: Collection[str]) -> tuple[Job, str]:
+    """Pixels of an image's side, and tokens of its prompt."""
+    family, batch, words = job.model.family, job.batch, []
+    if family not in DENOISERS:
+        return job, ""
+    if batch.image_size is None and "batch.image_size" not in said:
+        sample = job.model.get("sample_size")
+        side = 1024 if family == FLUX or not isinstance(sample, int) else 8 * sample
+        batch = replace(batch, image_size=side)
+        words.append(f"Images of {side} pixels: nothing says it (--set batch.image_size=512).")
+    if family in _TOKENS and not {"batch", "batch.sequence"} & set(said):
+        batch = replace(batch, sequence=_TOKENS[family])
+        words.append(f"Prompts of {_TOKENS[family]} tokens, as diffusers' script has them (--seq).")
+    if family == DIT:
+        batch = replace(batch, sequence=None)
+    return replace(job, batch=batch), " ".join(words)

@@ -1,0 +1,184 @@
+"""From a job to a denoiser's parts: which recorded way it runs, its dimensions, and what each parameter is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from oomph.errors import UsageError
+from oomph.job.families import dimensions
+from oomph.job.families.architecture import Parameter
+from oomph.job.families.build import Reader
+from oomph.job.model import ITEM_BYTES
+from oomph.predict.compose.setup import Setup, constant_bytes, packed_bytes
+from oomph.predict.compose.units import Units
+from oomph.predict.engine.play import Weight
+from oomph.predict.programs.parts import DenoiserFile, DenoiserVariant, load_parts
+from oomph.predict.sharding.base import Unit, UnitParameter
+
+#: The file of each family.
+FILES = {"FluxTransformer2DModel": "diffusers-flux"}
+_HALF = ("bf16", "fp16")
+#: Pixels of a latent's side, and latents of a FLUX token's side (pipeline_flux.py: _pack_latents).
+_LATENT, _PACKED = 8, 2
+
+
+def is_denoiser(family: str) -> bool:
+    """Whether models of this family are denoisers with recorded programs."""
+    return family in FILES
+
+
+@dataclass(frozen=True)
+class Denoising:
+    """A job whose model is a denoiser."""
+
+    setup: Setup
+
+    @cached_property
+    def file(self) -> DenoiserFile:
+        """The recorded programs."""
+        found = load_parts(FILES[self.setup.job.model.family])
+        assert found is not None
+        return found
+
+    @cached_property
+    def dims(self) -> dict[str, int]:
+        """What sizes are made of."""
+        job = self.setup.job
+        dims = dict(dimensions(job.model))
+        dims["b"], dims["s"] = job.batch.micro, job.batch.sequence or 0
+        side = (job.batch.image_size or 0) // (_LATENT * _PACKED)
+        dims["rows"] = dims["columns"] = side
+        dims["n"] = side * side
+        axes = Reader(job.model, {"axes_dims_rope": (16, 56, 56)}).numbers("axes_dims_rope")
+        if len(axes) != 3 or axes[1] != axes[2] or sum(axes) != dims["head_dim"]:
+            raise UsageError(f"unsupported: axes_dims_rope {axes} of {job.model.name or 'the model'}.")
+        dims["rope"], dims["rope_wide"] = axes[:2]
+        return dims
+
+    @cached_property
+    def variant(self) -> DenoiserVariant:
+        """The recorded way that the job runs. Raises UsageError where none was recorded."""
+        job, setup = self.setup.job, self.setup
+        guided = Reader(job.model, {"guidance_embeds": False}).switch("guidance_embeds")
+        found = [
+            each
+            for each in self.file.variants
+            if each.precision == setup.precision and each.more.get("guidance", False) == guided
+        ]
+        if not found or job.attention not in ("sdpa", "sdpa_flash"):
+            raise UsageError(
+                f"unsupported: {self.file.family} in {setup.precision} with {job.attention} attention has not been "
+                "recorded; `oomph trace` runs the training script itself."
+            )
+        one = [each for each in found if each.one == (job.batch.micro == 1)]
+        return (one or found)[0]
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Modules of each stack."""
+        return {stack: self.setup.architecture.depth(stack) for stack in self.setup.architecture.stacks}
+
+    def checkpoints(self, module: str) -> bool:
+        """Whether a module is checkpointed: enable_gradient_checkpointing is for all."""
+        del module
+        return self.setup.job.checkpointing.mode == "full"
+
+    # -- parameters -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def named(self) -> dict[str, Parameter]:
+        """Every parameter by its whole name."""
+        return dict(self.setup.architecture.named())
+
+    def adapts_module(self, module: str) -> bool:
+        """Whether a linear module has adapters, by its whole name: as PEFT matches targets (a module's name, or what it
+        ends with after a dot)."""
+        lora = self.setup.job.method.lora
+        known = self.named.get(f"{module}.weight")
+        if lora is None or known is None or known.kind != "linear":
+            return False
+        if "all-linear" in lora.targets:
+            return True
+        return any(module == target or module.endswith(f".{target}") for target in lora.targets)
+
+    def quantizes_module(self, module: str) -> bool:
+        """Whether a linear module's weight is stored quantised: all of them are (diffusers' bitsandbytes quantizer
+        converts every nn.Linear where no module is named to be left out)."""
+        known = self.named.get(f"{module}.weight")
+        return self.setup.job.method.quantization is not None and known is not None and known.kind == "linear"
+
+    def weight(self, name: str) -> Weight:
+        """What a parameter is."""
+        adapter = ".lora_" in name
+        quantized = not adapter and self.quantizes_module(name.removesuffix(".weight"))
+        trains = adapter or (not quantized and self.setup.trains(name))
+        return Weight(trainable=trains, quantized=quantized, adapter=adapter)
+
+    @cached_property
+    def constants(self) -> int:
+        """Bytes of what quantised weights are read with."""
+        quantization = self.setup.job.method.quantization
+        if quantization is None:
+            return 0
+        kind, double, block = quantization.kind, quantization.double, quantization.block
+        return sum(
+            constant_bytes(each.numel, kind, double, block)
+            for name, each in self.named.items()
+            if self.quantizes_module(name.removesuffix(".weight"))
+        )
+
+    @cached_property
+    def units(self) -> Units:
+        """The root, then each module of a stack."""
+        groups: dict[str, list[UnitParameter]] = {"": []}
+        for stack, count in self.counts.items():
+            groups.update({f"{stack}.{number}": [] for number in range(count)})
+        for name, each in self.named.items():
+            module = _module_of(name, each)
+            groups[module] += self._unit_parameters(name, each)
+        units = tuple(Unit(name or "root", tuple(found)) for name, found in groups.items())
+        return Units(units, tuple(range(1, len(units))), 0, 0)
+
+    @cached_property
+    def unit_numbers(self) -> dict[str, int]:
+        """The unit of each module of a stack."""
+        return {unit.name: number for number, unit in enumerate(self.units.units) if number}
+
+    def _unit_parameters(self, name: str, parameter: Parameter) -> list[UnitParameter]:
+        precision, lora = self.setup.job.precision, self.setup.job.method.lora
+        weight, item = self.weight(name), ITEM_BYTES[precision.weights]
+        stored = self._stored(parameter) if weight.quantized else None
+        if self._prepared and not weight.quantized and precision.weights in _HALF:
+            item = 4.0
+        grads = ITEM_BYTES[precision.grads] if precision.grads else item
+        found = [
+            UnitParameter(name, parameter.numel, weight.trainable, item, item, grads, stored, parameter.shape)
+        ]
+        module = name.removesuffix(".weight")
+        if lora is not None and name != module and self.adapts_module(module):
+            size = ITEM_BYTES[lora.dtype]
+            outputs, inputs = parameter.shape
+            found += [
+                UnitParameter(f"{module}.lora_{letter}", a * b, True, size, size, size, None, (a, b))
+                for letter, a, b in (("A", lora.rank, inputs), ("B", outputs, lora.rank))
+            ]
+        return found
+
+    def _stored(self, parameter: Parameter) -> int:
+        quantization = self.setup.job.method.quantization
+        assert quantization is not None
+        return packed_bytes(parameter.numel, quantization.kind)
+
+    @property
+    def _prepared(self) -> bool:
+        quantization = self.setup.job.method.quantization
+        return quantization is not None and quantization.prepared
+
+
+def _module_of(name: str, parameter: Parameter) -> str:
+    """The module of a stack that a parameter is in; "" outside of stacks."""
+    if parameter.layers is None:
+        return ""
+    number = name.removeprefix(f"{parameter.stack}.").partition(".")[0]
+    return f"{parameter.stack}.{number}"

@@ -1,0 +1,84 @@
+"""What a plan of a denoiser does not model, refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oomph.job.denoising import DENOISERS, FLUX
+from oomph.job.model import ITEM_BYTES, Job
+from oomph.predict.compose.denoise_setup import is_denoiser
+
+_STRATEGIES = ("none", "ddp")
+_LOSSES = ("default", "eager_fp32", "eager_bf16")
+_ATTENTION = ("sdpa", "sdpa_flash")
+#: The capability from which the recorded attention kernel is there.
+_FLASH = (8, 0)
+
+
+def applies(job: Job) -> bool:
+    """Whether a job's model is a denoiser."""
+    return job.model.family in DENOISERS
+
+
+def missing(job: Job) -> Iterator[str]:
+    """Everything in the job that is not modelled."""
+    family, parallel, precision = job.model.family, job.parallel, job.precision
+    if not is_denoiser(family):
+        yield f"{family}, which has not been recorded"
+        return
+    yield from _method(job)
+    yield from _batch(job)
+    if parallel.strategy not in _STRATEGIES or parallel.ranks != parallel.data:
+        yield f"a denoiser under {parallel.strategy} with {parallel.tensor} tensor-parallel ranks (DDP is modelled)"
+    if parallel.offload_parameters:
+        yield "a denoiser's parameters on the host"
+    if job.compile:
+        yield "torch.compile of a denoiser"
+    if job.attention not in _ATTENTION:
+        yield f"{job.attention} attention of a denoiser"
+    if job.loss not in _LOSSES:
+        yield f"the loss {job.loss} of a denoiser"
+    if precision.compute in ("fp8", "tf32") or "fp8" in (precision.weights,):
+        yield f"a denoiser in {precision.compute}"
+    if job.checkpointing.mode not in ("none", "full") or job.checkpointing.reentrant:
+        yield "other checkpoints of a denoiser than enable_gradient_checkpointing's"
+    if job.activation_offload:
+        yield "offloading a denoiser's activations to the host"
+    if job.evaluation.batch or job.evaluation.generate:
+        yield "validation images (the pipeline's text encoders and the decoding of latents)"
+
+
+def _method(job: Job) -> Iterator[str]:
+    lora, quantization = job.method.lora, job.method.quantization
+    if lora is not None and lora.dora:
+        yield "DoRA (its norms of merged weights)"
+    if quantization is not None and quantization.kind not in ("nf4", "fp4"):
+        yield f"{quantization.kind} weights of a denoiser"
+    grads = job.precision.grads
+    if (
+        job.method.name == "full"
+        and grads is not None
+        and ITEM_BYTES[grads] > ITEM_BYTES[job.precision.weights]
+    ):
+        yield f"gradients kept in {grads} beside {job.precision.weights} weights"
+
+
+def _batch(job: Job) -> Iterator[str]:
+    side, grain = job.batch.image_size, 16 if job.model.family == FLUX else 64
+    if side is None:
+        yield "a denoiser without an image size (--set batch.image_size=1024)"
+    elif side % grain:
+        yield f"images of {side} pixels, which {grain} does not divide"
+    if not job.batch.sequence:
+        yield "a denoiser without text (--seq)"
+
+
+def assumptions(job: Job) -> tuple[str, ...]:
+    """What a plan of a denoiser takes for granted."""
+    if not applies(job):
+        return ()
+    there = (
+        "Images are square. Latents and the prompts' embeddings are there: neither autoencoder nor text encoders are "
+        "on the GPU (docs/diffusion.md says what they take)."
+    )
+    return (there, "Scratch memory of cuDNN and of bitsandbytes is left out.")
