@@ -38,6 +38,7 @@ _CONFIGS: dict[str, dict[str, Any]] = {
     },
     "falcon": {"rotary_percentage": 1.0, "bias": False},
     "gpt_neox": {},
+    "phi": {"shared_attention_norm": True, "lm_head_bias": True, "gelu_approximate": "tanh"},
 }
 _HEADS = {
     "llama": ("equal", "grouped"),
@@ -45,6 +46,7 @@ _HEADS = {
     "gemma2": ("grouped",),
     "falcon": ("single", "grouped"),
     "gpt_neox": ("equal",),
+    "phi": ("equal",),
 }
 _PARTS = ("query", "key", "value", "projection", "mlp", "head")
 #: What the config hub adapts: query and value, or everything; and what jobs call that.
@@ -64,7 +66,7 @@ def recordings(family: str) -> Iterator[Recording]:
     whole = Loss("whole_ce", _forward_and_loss, "lm_head")
     benchmark = Loss("eager_bf16", _benchmark, "lm_head")
     chunked = Loss("chunked_ce", _finetune_lora, "transformer.ln_f")
-    usual = family in ("llama", "gpt_neox")
+    usual = family in ("llama", "gpt_neox", "phi")
     precisions = ("bf16", "fp32-autocast", "fp32") if family == "llama" else ("bf16",)
     for heads in _HEADS[family]:
         ways = partial(
@@ -73,7 +75,7 @@ def recordings(family: str) -> Iterator[Recording]:
             heads=heads,
             # gemma2's scores are capped by operators of their own, whatever a job asks for
             attention="sdpa",
-            hidden=family not in ("falcon", "gpt_neox"),
+            hidden=family not in ("falcon", "gpt_neox", "phi"),
         )
         for precision in precisions:
             losses = (
@@ -100,7 +102,7 @@ def _build(family: str, targets: str | None, dimensions: Mapping[str, int]) -> A
         "intermediate_size": dimensions["intermediate"],
         **_CONFIGS[family],
     }
-    if family == "gpt_neox":
+    if family in ("gpt_neox", "phi"):
         settings["rotary_percentage"] = (dimensions["rotary"] + 0.5) / dimensions["head_dim"]
     if family == "falcon":
         # the old architecture, whose keys are those of one head, has one norm; the new one has two

@@ -10,7 +10,7 @@ from oomph.predict.compose.denoise_setup import is_denoiser
 from oomph.predict.compose.evaluate import after_training
 from oomph.predict.compose.pipeline import PipelineRank, compose_rank
 from oomph.predict.compose.setup import Setup
-from oomph.predict.compose.step import Step
+from oomph.predict.compose.step import Step, micro_batches
 from oomph.predict.compose.units import Units, units_of
 from oomph.predict.frameworks.code import Code
 from oomph.predict.optimizers import stepper_for
@@ -43,7 +43,9 @@ def compose(
     if setup.job.parallel.pipeline > 1:
         return compose_rank(setup, sink, steps, stage)
     units = units or units_of(setup)
-    sharding = strategy_for(setup.job, units.units, sink, setup.code)
+    sharding = strategy_for(
+        setup.job, units.units, sink, setup.code, micro_batches=micro_batches(setup.job)
+    )
     step = Step(setup, sink, sharding, stepper_for(setup.job), units)
     step.load()
     step.train(steps)

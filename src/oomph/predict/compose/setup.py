@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -10,6 +11,7 @@ from oomph.hardware.gpus import Gpu
 from oomph.job.families import Architecture, architecture, dimensions, major_of
 from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES, Job
+from oomph.predict.compose import experts, masks
 from oomph.predict.compose.choice import classes, kind, task_of, task_of_class, window
 from oomph.predict.engine.play import Weight
 from oomph.predict.engine.program import with_views
@@ -51,6 +53,22 @@ def _divided(variant: _ById, split: Split) -> Program:
 #: Of how many pieces of the tokens the recorded losses of a framework are (litgpt: four of the finetune scripts' head,
 #: eight of full.py's loss; torchtune: eight chunks).
 _PIECES = {"litgpt": 8, "torchtune": 8}
+
+#: Linear modules of other families, by what llama calls the one in their place.
+_AS_LLAMA = {
+    "query_key_value": ("q_proj", "k_proj", "v_proj"),
+    "dense": ("o_proj",),
+    "dense_h_to_4h": ("gate_proj", "up_proj"),
+    "fc1": ("gate_proj", "up_proj"),
+    "dense_4h_to_h": ("down_proj",),
+    "fc2": ("down_proj",),
+    "embed_out": ("lm_head",),
+}
+
+
+def _as_llama(targets: Iterable[str]) -> set[str]:
+    """Adapted modules under llama's names, as a framework with one class for all families has them."""
+    return {name for each in targets for name in _AS_LLAMA.get(each, (each,))}
 
 
 @dataclass(frozen=True)
@@ -114,6 +132,7 @@ class Setup:
             dims["groups"] = dims["heads"] // dims["kv_heads"]
         if "moe_intermediate" in dims:
             dims["expert_intermediate"] = dims["moe_intermediate"]
+        dims |= experts.router(job.model)
         if job.method.lora is not None:
             dims["rank"] = job.method.lora.rank
         return dims
@@ -241,8 +260,11 @@ class Setup:
         one = dims["b"] == 1
         found = [
             each
-            for each in self.file.variants
-            if each.precision == self.precision and self._lora_fits(each) and task_of(each) == self.task
+            for each in self.recorded
+            if each.precision == self.precision
+            and self._lora_fits(each)
+            and task_of(each) == self.task
+            and each.more.get("form", "") == experts.form(self.job.model)
         ]
         if not found:
             raise UsageError(
@@ -272,6 +294,12 @@ class Setup:
                 f"attention's window ({window(self.job.model)}) has not been recorded; flash_attention_2 needs no mask."
             )
         return best
+
+    @cached_property
+    def recorded(self) -> Sequence[Variant]:
+        """The variants to choose from: those with a mask where the batch is padded."""
+        stem = self.code.program(self.job.model.family) or ""
+        return masks.recorded(self.job, self.file, stem, self.attention, self.windowed)
 
     @cached_property
     def windowed(self) -> bool:
@@ -324,7 +352,7 @@ class Setup:
         recorded = variant.more.get("lora")
         if lora is None or self.code.lora == "peft":
             return recorded is None
-        return recorded is not None and set(recorded.get("targets", ())) == set(lora.targets)
+        return recorded is not None and _as_llama(recorded.get("targets", ())) == _as_llama(lora.targets)
 
     @property
     def compiles_blocks(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from oomph.job.model import Job
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import offload, pieces
@@ -23,6 +24,12 @@ from oomph.predict.sink import Sink
 #: 2 * 4096 KiB + 8 * 16 KiB, and 32 MiB on Hopper (aten/src/ATen/cuda/CublasHandlePool.cpp).
 WORKSPACE_BYTES = 2 * 4096 * 1024 + 8 * 16 * 1024
 HOPPER_WORKSPACE_BYTES = 32 * 1024 * 1024
+
+
+def micro_batches(job: Job) -> int:
+    """How many micro-batches of a step are played: the first, and the last, which is reduced. FSDP has a kind between,
+    whose whole gradients are added to those of an earlier one and are not reduced either."""
+    return min(job.batch.accumulation, 3 if job.parallel.strategy.startswith("fsdp") else 2)
 
 
 @dataclass
@@ -74,8 +81,8 @@ class Step:
         self.stepper.setup(self.sink, self._parameters)
 
     def train(self, steps: int = 2) -> None:
-        """Forward, backward and the optimizer's step, so many times; two micro-batches where gradients accumulate."""
-        micro = min(2, self.setup.job.batch.accumulation)
+        """Forward, backward and the optimizer's step, so many times; some micro-batches where gradients accumulate."""
+        micro = micro_batches(self.setup.job)
         code = self.setup.code
         held = 0
         for step in range(steps):
@@ -450,15 +457,17 @@ class Backward:
         step.sharding.backward_before(unit)
         piece, handles = layer.piece, layer.handles
         accumulates = step.sharding.holds_gradients()
+        early: Sequence[int] = [grad]
         if piece is None:
             piece = pieces.block(step.setup, forward.mode(number, accumulates))
+            early = early if piece.early is None else sink.play(piece.early, early)
             offload.back(forward, layer, piece.forward.sizes[0])
             handles = sink.play(piece.forward, [layer.inlet, *layer.handles])
             for each in piece.after_forward:
                 sink.free(handles[each])
         if piece.backward is None:
             return grad
-        after = sink.play(piece.backward, [*handles, grad])
+        after = sink.play(piece.backward, [*handles, *early])
         self._attributes(piece, after)
         kept = layer.checkpointed and forward.reentrant(number) and step.sharding.keeps_inputs(unit)
         found = after[piece.entry_grad] if piece.entry_grad >= 0 else -1

@@ -8,7 +8,7 @@ from oomph.job.model import Job
 from oomph.predict.frameworks.code import Code
 from oomph.predict.frameworks.versions import below, text
 
-_FAMILIES = ("llama", "falcon", "gemma", "gemma2", "gpt_neox")
+_FAMILIES = ("llama", "falcon", "gemma", "gemma2", "gpt_neox", "phi")
 #: LitGPT's Config gives these llama's class, norm and MLP.
 _AS_LLAMA = (("mistral", "llama"), ("phi3", "llama"))
 _APRIL, _SEPTEMBER, _NEW = "litgpt-2024-04", "litgpt-2024-09", "litgpt-0.5"
