@@ -20,6 +20,7 @@ from oomph.predict.engine.piece import Piece, build
 from oomph.predict.engine.play import Scope, Weight, Weights, run
 from oomph.predict.engine.program import Values
 from oomph.predict.engine.sequence_parallel import SCATTER
+from oomph.predict.frameworks.code import Code
 from oomph.predict.programs.load import Program, Section
 from oomph.predict.sink import Template
 
@@ -148,7 +149,7 @@ def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
     scope = _compiled(inner, mode, its) if inner.compiles_layers else _scope(inner, mode)
     given: list[int] = []
     if mode.selective:
-        scope.policy = selective_policy(inner.code.selective_every)
+        scope.policy = selective_policy(inner.code)
         if mode.grad:
             same = Mode(frozen=mode.frozen, kind=mode.kind, joined=mode.joined)
             first = block(inner, replace(same, grad=False, pinned=True, selective=True))
@@ -168,17 +169,17 @@ def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
     )
 
 
-def selective_policy(every: int) -> Callable[[str], bool]:
-    """torchtitan's policy per operator: results of attention are kept, and of matrix products all but every `every`-th
+def selective_policy(code: Code) -> Callable[[str], bool]:
+    """torchtitan's policy per operator: results of attention are kept, and of matrix products all but every n-th
     (torchtitan/parallelisms/parallelize_llama.py, _get_custom_policy)."""
-    products = 0
+    every, products = code.selective_every, 0
 
     def keeps(name: str) -> bool:
         nonlocal products
         if name == "aten.mm":
             products += 1
             return every < 2 or products % every != 0
-        return name in _KEPT_BY_POLICY or name == SCATTER
+        return (code.selective_attention and name in _KEPT_BY_POLICY) or name == SCATTER
 
     return keeps
 
@@ -203,7 +204,7 @@ def _compiled(setup: Setup, mode: Mode, its: Section, root: int | None = None) -
     scope.partition = chosen
     scope.wanted = frozenset(needed)
     if mode.selective:
-        keeps = selective_policy(setup.code.selective_every)
+        keeps = selective_policy(setup.code)
         kept = {write for op in operators(program, its) if keeps(op.name) for write in op.writes}
         scope.wanted = frozenset(read_again(operators(program, its), needed, kept))
 
