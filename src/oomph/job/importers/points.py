@@ -122,7 +122,9 @@ def from_point(row: Mapping[str, object], configs: Path) -> Job:
         compile=_flag(row, "compile"),
         framework=framework,
         hardware=_hardware(row, parallel),
-        allocator=_EXPANDABLE if framework.name == "torchtitan" and _LAUNCHED in source and _cuda(row) else "",
+        allocator=_EXPANDABLE
+        if framework.name == "torchtitan" and _LAUNCHED in source and _cuda(row)
+        else "",
     )
 
 
@@ -330,8 +332,8 @@ def _hardware(row: Mapping[str, object], parallel: Parallel) -> Hardware:
 
 
 def _cuda(row: Mapping[str, object]) -> bool:
-    """Whether the row names a GPU of NVIDIA. Of others no capacity is known, and no verdict is given; PyTorch's counters
-    are the same, and its expandable segments are not there (c10/hip)."""
+    """Whether the row names a GPU of NVIDIA. Of others no capacity is known, and no verdict is given; PyTorch's
+    counters are the same, and its expandable segments are not there (c10/hip)."""
     name = _get(row, "gpu")
     if not isinstance(name, str) or name == "unspecified":
         return False
