@@ -52,8 +52,9 @@ def test_explain_is_typed():
     parameters = inspect.signature(oomph.explain).parameters
     assert next(iter(parameters)) == "paths"
     assert all(parameter.annotation is not inspect.Parameter.empty for parameter in parameters.values())
-    # A job's types are loaded by who has one.
-    assert get_type_hints(oomph.explain, localns={"Job": Job})["return"] is Diagnosis
+    # A job's types are loaded by who has one, and those of a diagnosis by who makes one.
+    types = {"Job": Job, "Diagnosis": Diagnosis}
+    assert get_type_hints(oomph.explain, localns=types)["return"] is Diagnosis
 
 
 def test_snapshot_says_what_a_file_says(tmp_path):

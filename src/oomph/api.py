@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from oomph.diagnose.model import Advice, Diagnosis, Outcome
 from oomph.errors import InputError
-from oomph.evidence.model import Evidence, Position
 
 if TYPE_CHECKING:
     from oomph.diagnose.compare import Comparison
+    from oomph.diagnose.model import Diagnosis
     from oomph.diagnose.snapshot.analysis import Analysis
     from oomph.diagnose.snapshot.model import Inside, SnapshotReport
     from oomph.diagnose.trace.inprocess import Tracing
     from oomph.diagnose.trace.model import TraceReport
+    from oomph.evidence.model import Evidence, Position
     from oomph.evidence.snapshot import Snapshot
     from oomph.job.model import Job
     from oomph.predict.model import Plan
@@ -43,9 +43,11 @@ def explain(
     whether prediction and log agree. Raises InputError when there is nothing to read, and UsageError for a `job` that
     is none; findings and contradictions are part of the answer, never exceptions.
     """
-    # Imported here, as below: each function loads what it needs, and a snapshot's answer needs no parser of logs.
+    # Imported here, as below: each function loads what it needs; a snapshot's answer needs no parser of logs, and a
+    # plan nothing of a diagnosis.
     from oomph.diagnose.engine import diagnose
     from oomph.diagnose.jobs import of_one_job, several_jobs
+    from oomph.diagnose.model import Outcome
     from oomph.diagnose.notes import RULES_LEFT_OUT
     from oomph.evidence.read import read
     from oomph.remedy.beside import with_advice
@@ -335,6 +337,7 @@ def _with_findings(report: SnapshotReport, select: Sequence[str], ignore: Sequen
         return _with_growth(report, select, ignore)
     from oomph.diagnose.engine import diagnose
     from oomph.diagnose.snapshot.join import join
+    from oomph.evidence.model import Evidence
     from oomph.remedy.advise import advise
 
     alone = replace(report, devices=(report.devices[report.shown],), shown=0)
@@ -351,6 +354,7 @@ def _with_growth(report: SnapshotReport, select: Sequence[str], ignore: Sequence
     growth = report.devices[report.shown].growth
     if growth is None or not growth.leaks:
         return report
+    from oomph.diagnose.model import Advice
     from oomph.diagnose.rules.oom208_growth import GrowthOverSteps
     from oomph.remedy.actions.detach_kept import DetachKept
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -111,7 +111,7 @@ def context() -> Context:
 
 
 def _read(name: str, kind: type[_T]) -> _T:
-    return msgspec.json.decode(resources.files("oomph.hardware").joinpath(name).read_bytes(), type=kind)
+    return msgspec.json.decode(Path(__file__).with_name(name).read_bytes(), type=kind)
 
 
 def _gpu(row: _GpuRow, table: _Gpus) -> Gpu:

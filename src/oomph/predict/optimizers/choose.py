@@ -7,18 +7,11 @@ from dataclasses import replace
 from oomph.errors import UsageError
 from oomph.hardware.names import gpu as gpu_named
 from oomph.job.model import ITEM_BYTES, Job
-from oomph.predict.optimizers.adafactor import HubAdafactor, TorchAdafactor
 from oomph.predict.optimizers.adam import Adam, ForeachAdam, FusedAdam, LoopAdam
 from oomph.predict.optimizers.base import Stepper
-from oomph.predict.optimizers.bnb import Bitsandbytes
-from oomph.predict.optimizers.host import HostStepper
-from oomph.predict.optimizers.lion import Lion
-from oomph.predict.optimizers.master import MasterCopies
-from oomph.predict.optimizers.muon import Muon
 from oomph.predict.optimizers.script import ScriptedStepper
-from oomph.predict.optimizers.sgd import Sgd
-from oomph.predict.optimizers.torchao import Torchao
 
+# A job has one optimizer: what others need is imported where it is made.
 NAMES = ("adamw", "adam", "sgd", "adafactor", "lion", "muon")
 #: Versions from which block maxima are per 256 elements (bitsandbytes' pull request 1365, torchao's 927).
 _BNB_256 = (0, 44)
@@ -35,8 +28,12 @@ def stepper_for(job: Job) -> Stepper:
     implementation, that is not modelled."""
     made = _on_device(job)
     if _on_host(job):
+        from oomph.predict.optimizers.host import HostStepper
+
         return HostStepper(name=f"{made.name}, on the host", in_backward=made.in_backward)
     if job.precision.master and job.parallel.strategy not in _ZERO and job.method.name == "full":
+        from oomph.predict.optimizers.master import MasterCopies
+
         name, inside = f"{made.name}, over fp32 masters", made.in_backward
         return MasterCopies(inner=made, name=name, assumptions=made.assumptions, in_backward=inside)
     return made
@@ -82,6 +79,8 @@ def _bitsandbytes(job: Job, name: str, paged: bool) -> ScriptedStepper:
         assumptions.append(
             "the Trainer keeps 32-bit states for embeddings, as newer versions of transformers do"
         )
+    from oomph.predict.optimizers.bnb import Bitsandbytes
+
     in_backward = job.optimizer.impl == "in_backward"
     kind = f"{_written(name)}, bitsandbytes {bits}-bit{', paged' if paged else ''}"
     return Bitsandbytes(
@@ -104,6 +103,8 @@ def _torchao(job: Job, name: str) -> ScriptedStepper:
         raise UsageError(f"torchao's optimizers have int8, int4 or fp8 states, not {job.optimizer.state}.")
     version = job.framework.version("torchao")
     old = version is not None and version < _TORCHAO_256 and bits != 4
+    from oomph.predict.optimizers.torchao import Torchao
+
     in_backward = job.optimizer.impl == "in_backward"
     kind = f"{_written(name)}, torchao {f'{bits}-bit' if bits else 'fp8'}"
     return Torchao(
@@ -120,16 +121,24 @@ def _plain(job: Job, name: str) -> ScriptedStepper:
     if name in ("adamw", "adam"):
         return replace(_adam(impl, state, torch), name=f"{_written(name)}, {_IMPLS[impl]}")
     if name == "sgd":
+        from oomph.predict.optimizers.sgd import Sgd
+
         kind = impl if impl in ("fused", "for_loop") else "foreach"
         return Sgd(impl=kind, momentum=job.optimizer.momentum, name=f"SGD, {_IMPLS[kind]}")
     if name == "lion":
+        from oomph.predict.optimizers.lion import Lion
+
         return Lion(state_bytes=state, name="Lion, one parameter after the other")
     if name == "muon":
+        from oomph.predict.optimizers.muon import Muon
+
         return Muon(
             rest=_adam(impl, state, torch),
             name="Muon, and AdamW for what is no matrix of a block",
             assumptions=("embeddings, the output layer and vectors are stepped by AdamW",),
         )
+    from oomph.predict.optimizers.adafactor import HubAdafactor, TorchAdafactor
+
     if job.framework.name in ("", "transformers", "trl"):
         return HubAdafactor(name="Adafactor of transformers")
     return TorchAdafactor(name="Adafactor of torch.optim", gpu=_processors(job), torch=_torch(torch))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from oomph.errors import InputError
@@ -68,14 +68,13 @@ class ProgramFile:
 
 def names() -> tuple[str, ...]:
     """The files that there are, as `<framework>-<family>`."""
-    folder = files("oomph.predict.programs")
-    return tuple(sorted(each.name[:-5] for each in folder.iterdir() if each.name.endswith(".json")))
+    return tuple(sorted(each.stem for each in Path(__file__).parent.glob("*.json")))
 
 
 @cache
 def load(name: str) -> ProgramFile | None:
     """The file of `<framework>-<family>`; None where there is none."""
-    path = files("oomph.predict.programs").joinpath(f"{name}.json")
+    path = Path(__file__).parent / f"{name}.json"
     return read(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 

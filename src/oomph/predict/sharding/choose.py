@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from oomph.errors import UsageError
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.frameworks.code import Code
 from oomph.predict.frameworks.versions import below
 from oomph.predict.sharding.base import Sharding, Unit
-from oomph.predict.sharding.ddp import Ddp
-from oomph.predict.sharding.fsdp1 import Fsdp1
-from oomph.predict.sharding.fsdp1_flat import Fsdp1Options
-from oomph.predict.sharding.fsdp2 import Fsdp2
-from oomph.predict.sharding.fsdp2_group import Fsdp2Options
-from oomph.predict.sharding.none import Unsharded
 from oomph.predict.sharding.shards import Group
-from oomph.predict.sharding.zero import Zero
-from oomph.predict.sharding.zero3 import Zero3
-from oomph.predict.sharding.zero_flat import ZeroOptions
 from oomph.predict.sink import Sink
+
+# A job has one strategy: the others' files are not read.
+if TYPE_CHECKING:
+    from oomph.predict.sharding.fsdp1_flat import Fsdp1Options
+    from oomph.predict.sharding.fsdp2_group import Fsdp2Options
+    from oomph.predict.sharding.zero_flat import ZeroOptions
 
 #: Whose loop leaves micro-batches but the last unreduced (transformers 5.24 trainer.py and accelerate's no_sync,
 #: unless sync_each_batch is set; LitGPT's fabric.no_backward_sync). torchtitan and torchtune reduce each;
@@ -63,8 +60,12 @@ def strategy_for(
         no_sync = not job.parallel.sync_each_batch
     unreduced = name in loops if no_sync is None else no_sync
     if strategy == "none":
+        from oomph.predict.sharding.none import Unsharded
+
         return Unsharded(units, sink)
     if strategy == "ddp":
+        from oomph.predict.sharding.ddp import Ddp
+
         return Ddp(
             units,
             sink,
@@ -75,11 +76,26 @@ def strategy_for(
         )
     group = group_of(job, rank)
     if strategy in _FSDP1:
+        from oomph.predict.sharding.fsdp1 import Fsdp1
+
         return Fsdp1(units, sink, group, _fsdp1(job, code, count, unreduced))
     if strategy.startswith("fsdp2"):
+        from oomph.predict.sharding.fsdp2 import Fsdp2
+
         return Fsdp2(units, sink, group, _fsdp2(job, code, units, count, unreduced, name))
-    options = _zero(job, count)
-    return Zero3(units, sink, group, options) if strategy == "zero3" else Zero(units, sink, group, options)
+    return _deepspeed(strategy, units, sink, group, _zero(job, count))
+
+
+def _deepspeed(
+    strategy: str, units: Sequence[Unit], sink: Sink, group: Group, options: ZeroOptions
+) -> Sharding:
+    if strategy == "zero3":
+        from oomph.predict.sharding.zero3 import Zero3
+
+        return Zero3(units, sink, group, options)
+    from oomph.predict.sharding.zero import Zero
+
+    return Zero(units, sink, group, options)
 
 
 def group_of(job: Job, rank: int | None = None) -> Group:
@@ -104,6 +120,8 @@ def _reduce_bytes(job: Job, code: Code | None) -> float | None:
 
 
 def _fsdp1(job: Job, code: Code | None, accumulation: int, no_sync: bool) -> Fsdp1Options:
+    from oomph.predict.sharding.fsdp1_flat import Fsdp1Options
+
     parallel = job.parallel
     default = code.use_orig_params if code is not None else False
     return Fsdp1Options(
@@ -137,6 +155,8 @@ def _nested(job: Job, code: Code | None) -> bool:
 def _fsdp2(
     job: Job, code: Code | None, units: Sequence[Unit], accumulation: int, no_sync: bool, name: str
 ) -> Fsdp2Options:
+    from oomph.predict.sharding.fsdp2_group import Fsdp2Options
+
     stays = set()
     if code is not None and code.last_block_stays:
         stays.update([number for number, unit in enumerate(units) if unit.name.startswith("block")][-1:])
@@ -154,6 +174,8 @@ def _fsdp2(
 
 
 def _zero(job: Job, accumulation: int) -> ZeroOptions:
+    from oomph.predict.sharding.zero_flat import ZeroOptions
+
     parallel, precision = job.parallel, job.precision
     stage = int(parallel.strategy[-1])
     if stage == 1 and precision.grads == "fp32" and ITEM_BYTES[precision.weights] < ITEM_BYTES["fp32"]:
