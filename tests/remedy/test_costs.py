@@ -119,6 +119,12 @@ def test_a_step_on_the_host():
     assert seconds(job, "optimizer") == 0
 
 
+def test_paged_states_move_in_and_out_in_every_step():
+    """Two fp32 states of 8,030,261,248 weights, there and back over a link of 32 GB/s (PCIe 4.0 x16): 4 s."""
+    job = replace(LARGE, optimizer=Optimizer(name="adamw", impl="bnb_paged", state="fp32", offload="paged"))
+    assert seconds(job, "paged states") == pytest.approx(2 * 2 * 4 * ALL_8B / 32e9, rel=0.02)
+
+
 def test_tensor_parallel_is_not_hidden():
     job = replace(LARGE, parallel=Parallel(tensor=2), hardware=Hardware(gpu="a100-80gb", gpus=2))
     size = 8192 * 4096 * 2

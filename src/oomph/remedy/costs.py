@@ -63,6 +63,7 @@ FORMULAS = {
     "communication": "gathers and reductions / link, as far as compute does not hide them",
     "host link": "bytes of offloaded tensors / PCIe, as far as compute does not hide them",
     "optimizer": "bytes of weights, gradients and states, as often as the step passes over them / memory bandwidth",
+    "paged states": "bytes of states, in and out again / PCIe: as if all of them had to make room in every step",
     "step on the host": "bytes of weights, gradients and states / 100 GB/s per node",
 }
 
@@ -208,9 +209,10 @@ def _host_link(job: Job, work: Work, rates: _Rates, parts: dict[str, float], hid
         moved += (2 * work.weights * steps + work.gradients) / sharded
     elif on_host:
         moved += (work.gradients + work.trainable * ITEM_BYTES[job.precision.weights]) / sharded
-    if job.optimizer.offload == "paged":
-        moved += 2 * 2 * work.trainable * _state_bytes(job) / sharded
     parts["host link"] = max(0.0, moved / rates.host - hidden)
+    if job.optimizer.offload == "paged":
+        # Nothing runs beside it: the step needs the pages, and forward and backward need the room that they are in.
+        parts["paged states"] = 2 * 2 * work.trainable * _state_bytes(job) / sharded / rates.host
     if on_host:
         ranks_of_node = min(ranks, rates.node)
         touched = 28.0 * work.trainable / sharded * ranks_of_node
