@@ -123,16 +123,20 @@ class Precision(_Part, frozen=True):
 
 
 class Batch(_Part, frozen=True):
-    """micro: samples per rank and forward. sequence: tokens per sample, padding included (None: no text).
-    image_size: pixels of a side. packed: sequences are joined without padding. variable: `sequence` is the longest that
-    occurs; batches are as long as their longest sample."""
+    """micro: samples per rank and forward. sequence: tokens per sample, padding included (None: no text). target: tokens
+    of what an encoder-decoder is to write (None: as many as `sequence`). image_size: pixels of a side. packed: sequences
+    are joined without padding. variable: `sequence` is the longest that occurs; batches are as long as their longest
+    sample. padding: samples are filled up to the longest of their batch, or to `sequence` always, and the model gets a
+    mask that says where (None: not known)."""
 
     micro: int = 1
     sequence: int | None = 2048
+    target: int | None = None
     accumulation: int = 1
     image_size: int | None = None
     packed: bool = False
     variable: bool = False
+    padding: Literal["off", "longest", "max_length"] | None = None
 
 
 class Optimizer(_Part, frozen=True):

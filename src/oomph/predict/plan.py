@@ -16,7 +16,7 @@ from oomph.job.resolve import resolve
 from oomph.memory.categories import Category
 from oomph.memory.prediction import Prediction
 from oomph.phases import Phase
-from oomph.predict.compose import pieces, supported
+from oomph.predict.compose import masks, pieces, supported
 from oomph.predict.compose.pipeline import PipelineRank
 from oomph.predict.compose.run import compose, gpu_of, setup_of
 from oomph.predict.compose.setup import Setup
@@ -87,16 +87,19 @@ def plan(job: Job, replay: bool = True) -> Plan:
 def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
     supported.check(job)
     found = [_rank(job, stage, replay) for stage in range(job.parallel.pipeline)]
-    ranks = tuple(rank for rank, _, _ in found)
-    _, code, step = found[0]
+    ranks = tuple(rank for rank, _, _, _ in found)
+    _, code, step, _ = found[0]
     verdicts = [_verdict(rank, room_of(job, rank.outside), rank.outside) for rank in ranks]
     fits, fails_in = next((each for each in verdicts if each[0] is False), None) or next(
         (each for each in verdicts if each[0] is None), verdicts[0]
     )
     notes = tuple(dict.fromkeys((*code.notes, *stand_ins(step.setup), *step.stepper.assumptions)))
     more = [] if job.framework.name else [f"The training code is taken to be that of {code.label}."]
+    peaks = [each.allocated_bytes for rank in ranks for each in rank.phases.values()]
+    masked = masks.sentence(job, max(each for _, _, _, each in found), max(peaks, default=0))
+    more += [each for each in (masked, step.setup.without_mask) if each]
     largest = max(
-        (each.units.units for _, _, each in found),
+        (each.units.units for _, _, each, _ in found),
         key=lambda units: sum(each.resident_bytes for unit in units for each in unit.parameters),
     )
     return Plan(
@@ -108,7 +111,7 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
         (*assumptions, *supported.assumptions(job), *more, *notes),
         host=host_of(job, largest),
         parameters=step.setup.architecture.total,
-        trainable=_trainable(job, step.setup.architecture.total, [its for _, _, its in found]),
+        trainable=_trainable(job, step.setup.architecture.total, [its for _, _, its, _ in found]),
     )
 
 
@@ -120,8 +123,9 @@ def _trainable(job: Job, total: int, ranks: Sequence[Step | PipelineRank]) -> in
     return sum(each.numel for unit in units for each in unit.parameters if each.trainable)
 
 
-def _rank(job: Job, stage: int, replay: bool) -> tuple[RankPlan, Code, Step | PipelineRank]:
-    """The plan of the ranks of one pipeline stage (without pipeline parallelism: of all)."""
+def _rank(job: Job, stage: int, replay: bool) -> tuple[RankPlan, Code, Step | PipelineRank, int]:
+    """The plan of the ranks of one pipeline stage (without pipeline parallelism: of all), and how many bytes a mask for
+    attention adds where the job leaves that open."""
     codes = variants(job)
     sinks: list[tuple[Code, PeakSink, Step | PipelineRank]] = []
     for code in codes:
@@ -132,16 +136,34 @@ def _rank(job: Job, stage: int, replay: bool) -> tuple[RankPlan, Code, Step | Pi
             if code is codes[0]:
                 raise
     first = sinks[0]
+    masked = _masked(job, first[0], stage)
     outside = outside_of(job)
     above = _above(first[2].setup)
-    allocated = _phases(job, sinks, above, None)
+    allocated = _phases(job, [*sinks, *masked], above, None)
     margin = max(each.high_bytes - each.allocated_bytes for each in allocated.values())
     prediction = _replayed(job, first[0], room_of(job, outside), margin, stage) if replay else None
-    phases = _phases(job, sinks, above, prediction) if prediction is not None else allocated
+    phases = _phases(job, [*sinks, *masked], above, prediction) if prediction is not None else allocated
     end = first[1].current_bytes if first[2].end_bytes == 0 else first[2].end_bytes
     each = job.parallel.ranks // job.parallel.pipeline
     name = ranks_of(job, stage)
-    return RankPlan(name, stage * each, phases, end, outside, prediction), first[0], first[2]
+    more = max((_highest(sink) - _highest(first[1]) for _, sink, _ in masked), default=0)
+    return RankPlan(name, stage * each, phases, end, outside, prediction), first[0], first[2], more
+
+
+def _highest(sink: PeakSink) -> int:
+    return max(each.bytes for each in sink.peaks().values())
+
+
+def _masked(job: Job, code: Code, stage: int) -> list[tuple[Code, PeakSink, Step | PipelineRank]]:
+    """The same step with a mask for attention, where the job does not say whether there is one."""
+    other = masks.open_job(job)
+    if other is None:
+        return []
+    sink = PeakSink()
+    try:
+        return [(code, sink, compose(setup_of(other, code), sink, stage=stage))]
+    except UsageError:  # without a mask it can be planned
+        return []
 
 
 def _above(setup: Setup) -> dict[Phase, tuple[int, int]]:

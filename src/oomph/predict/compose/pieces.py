@@ -245,6 +245,7 @@ class _Keyed:
 
 def key_of(setup: Setup) -> tuple[object, ...]:
     """What decides how a piece is played: not the number of ranks, the optimizer or the accumulation."""
+        job.batch.padding,
     job = setup.job
     return (
         setup.code,

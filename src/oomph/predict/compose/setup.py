@@ -298,8 +298,18 @@ class Setup:
     @cached_property
     def recorded(self) -> Sequence[Variant]:
         """The variants to choose from: those with a mask where the batch is padded."""
-        stem = self.code.program(self.job.model.family) or ""
-        return masks.recorded(self.job, self.file, stem, self.attention, self.windowed)
+        return masks.recorded(self.job, self.file, self._stem, self.attention, self.windowed)
+
+    @property
+    def without_mask(self) -> str:
+        """What is said where batches may be padded and attention with a mask has not been recorded; else ""."""
+        if not masks.may_be_padded(self.job):
+            return ""
+        return masks.lacking(self.job, self.file, self._stem, self.attention)
+
+    @property
+    def _stem(self) -> str:
+        return self.code.program(self.job.model.family) or ""
 
     @cached_property
     def windowed(self) -> bool:

@@ -1,0 +1,15 @@
+"""Padded batches: every phase of a plan against a trace of transformers' own class that is given a mask with a zero."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.predict.families.cases import expected, found
+from tests.predict.masks.cases import CASES
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_phase_is_within_one_percent(case):
+    planned = found(case)
+    for phase, size in expected(case).items():
+        assert abs(planned[phase] / size - 1) <= 0.01, phase
