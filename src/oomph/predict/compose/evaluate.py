@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from oomph.job.model import ITEM_BYTES, Dimension, Job, Model
+from oomph.job.model import ITEM_BYTES, Dimension, Job, Method, Model
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import pieces
@@ -40,7 +40,9 @@ def evaluating(setup: Setup) -> Setup:
         micro=evaluation.batch or job.batch.micro,
         sequence=evaluation.sequence or job.batch.sequence,
     )
-    evaluated = msgspec.structs.replace(job, batch=batch, model=_without_dropout(job.model))
+    evaluated = msgspec.structs.replace(
+        job, batch=batch, model=_without_dropout(job.model), method=_adapters_without_dropout(job.method)
+    )
     return Setup(evaluated, setup.code, setup.gpu, setup.torch)
 
 
@@ -53,6 +55,13 @@ def _without_dropout(model: Model) -> Model:
     if not any("drop" in each.key for each in config):
         config.append(Dimension(key="dropout", value=0.0))
     return msgspec.structs.replace(model, config=tuple(config))
+
+
+def _adapters_without_dropout(method: Method) -> Method:
+    """The adapters as `eval()` leaves them."""
+    if method.lora is None:
+        return method
+    return msgspec.structs.replace(method, lora=msgspec.structs.replace(method.lora, dropout=0.0))
 
 
 def evaluate(step: Step) -> None:

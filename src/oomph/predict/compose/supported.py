@@ -10,6 +10,7 @@ from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.compose import denoise_supported
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
+from oomph.predict.frameworks.versions import below
 
 #: Families whose layers tensor parallelism divides by heads and by the width of the feed-forward network alone.
 #: (transformers' plans of OLMo 2 and Phi-3 gather what their weights make.)
@@ -58,7 +59,7 @@ def _missing(job: Job) -> Iterator[str]:
         return
     lora, quantization, parallel = job.method.lora, job.method.quantization, job.parallel
     if lora is not None and lora.dora:
-        yield "DoRA (its norms of merged weights)"
+        yield from _dora(job)
     if quantization is not None and quantization.kind == "int8":
         yield "LLM.int8() (its outlier columns depend on the data)"
     grads, weights = job.precision.grads, job.precision.weights
@@ -83,6 +84,20 @@ def _missing(job: Job) -> Iterator[str]:
 
 
 def _images(job: Job) -> Iterator[str]:
+def _dora(job: Job) -> Iterator[str]:
+    """PEFT's code for DoRA, in one process or with whole parameters in forward."""
+    name = job.framework.name.lower()
+    if name in ("torchtune", "litgpt", "torchtitan"):
+        yield f"DoRA under {job.framework.name}"
+    if job.parallel.tensor > 1:
+        yield "DoRA beside tensor parallelism"
+    if job.method.quantization is not None and job.method.quantization.kind == "gptq4":
+        yield "DoRA on GPTQ's layers (PEFT has none)"
+    again = below(job.framework, "peft", 0, 14) or (job.method.lora is not None and job.method.lora.dropout > 0)
+    if job.model.family == "gpt2" and again:
+        yield "DoRA with dropout on GPT-2's Conv1D (PEFT leaves a gradient of each adapted weight)"
+
+
     """An image encoder's sequence is what its images are cut into."""
     dims = dimensions(job.model)
     side, patch = dims["image"], dims["patch"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from oomph.job.families import dimensions
 from oomph.job.families.architecture import Parameter
@@ -120,18 +121,20 @@ def _parts(setup: Setup, parameter: Parameter) -> int:
 
 
 def adapters_of(setup: Setup, parameter: Parameter) -> list[UnitParameter]:
-    """LoRA's two matrices beside a linear layer: rank x inputs and outputs x rank (PEFT's lora_A and lora_B)."""
+    """LoRA's two matrices beside a linear layer: rank x inputs and outputs x rank (PEFT's lora_A and lora_B), and DoRA's
+    magnitudes, one for each output."""
     lora = setup.job.method.lora
     assert lora is not None
     outputs, inputs = _sides(setup, parameter)
     item = ITEM_BYTES[lora.dtype]
     compute = min(item, ITEM_BYTES[setup.adapters_dtype])
     module = parameter.relative.removesuffix(".weight")
+    shapes: list[tuple[str, tuple[int, ...]]] = [("A", (lora.rank, inputs)), ("B", (outputs, lora.rank))]
+    if lora.dora:
+        shapes.append(("magnitude_vector", (outputs,)))
     return [
-        UnitParameter(
-            f"{module}.lora_{letter}", rows * columns, True, item, compute, item, None, (rows, columns)
-        )
-        for letter, rows, columns in (("A", lora.rank, inputs), ("B", outputs, lora.rank))
+        UnitParameter(f"{module}.lora_{name}", prod(shape), True, item, compute, item, None, shape)
+        for name, shape in shapes
     ]
 
 

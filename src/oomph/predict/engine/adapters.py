@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from oomph.predict.engine.heap import Tensor, contiguous, numel
+from oomph.predict.engine.heap import Storage, Tensor, contiguous, numel
 from oomph.predict.engine.play import Scope, apply, look
 
 #: Data types of autocast's products.
@@ -28,6 +28,8 @@ class PeftAdapters:
     adapts: Callable[[str], bool]
     quantized: Callable[[str], bool]
     casts: bool = True
+    #: Linear4bit's result is cloned before adapters are added to it.
+    clones: bool = True
     _inputs: dict[int, Tensor] = field(default_factory=dict)
     _casts: dict[int, Tensor] = field(default_factory=dict)
     _waiting: dict[int, tuple[str, Tensor]] = field(default_factory=dict)
@@ -67,28 +69,39 @@ class PeftAdapters:
 
     def _adapt(self, scope: Scope, module: str, source: Tensor, result: int) -> None:
         heap = scope.heap
-        base = scope.tensors[result]
-        held: list[Tensor] = []
-        quantized = self.quantized(module)
-        if quantized:
-            copied = apply(scope, "aten.clone", [base], base.shape, base.dtype)
-            heap.release(base.storage)
-            base = copied
-        x = source
-        if self.casts and x.dtype != self.dtype and not (quantized and scope.autocast):
-            x = apply(scope, "aten._to_copy", [x], x.shape, self.dtype)
-            held.append(x)
+        base, x, held = self._begin(scope, module, source, result)
         narrow = self._two_products(scope, module, x, base.shape[-1])
         scaled = apply(scope, "aten.mul", [narrow], narrow.shape, narrow.dtype)
         heap.release(narrow.storage)
-        if quantized and scaled.dtype != base.dtype:
+        if self.quantized(module) and scaled.dtype != base.dtype:
             cast = apply(scope, "aten._to_copy", [scaled], scaled.shape, base.dtype)
             heap.release(scaled.storage)
             scaled = cast
-        wide = "fp32" if "fp32" in (base.dtype, scaled.dtype) else base.dtype
-        total = apply(scope, "aten.add", [base, scaled], base.shape, wide)
+        self._end(scope, base, scaled, held, result)
+
+    def _begin(
+        self, scope: Scope, module: str, source: Tensor, result: int
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """The layer's own result, the adapters' input, and what the layer holds until it returns."""
+        base, x = scope.tensors[result], source
+        quantized = self.quantized(module)
+        if quantized and self.clones:
+            copied = apply(scope, "aten.clone", [base], base.shape, base.dtype)
+            scope.heap.release(base.storage)
+            base = copied
+        held: list[Tensor] = []
+        if self.casts and x.dtype != self.dtype and not (quantized and scope.autocast):
+            x = apply(scope, "aten._to_copy", [x], x.shape, self.dtype)
+            held.append(x)
+        return base, x, held
+
+    def _end(self, scope: Scope, base: Tensor, added: Tensor, held: list[Tensor], result: int) -> None:
+        """The sum of the layer's own result and the adapters', in the former's dtype."""
+        heap = scope.heap
+        wide = "fp32" if "fp32" in (base.dtype, added.dtype) else base.dtype
+        total = apply(scope, "aten.add", [base, added], base.shape, wide)
         heap.release(base.storage)
-        heap.release(scaled.storage)
+        heap.release(added.storage)
         if total.dtype != base.dtype:
             cast = apply(scope, "aten._to_copy", [total], total.shape, base.dtype)
             heap.release(total.storage)
@@ -130,8 +143,6 @@ class PeftAdapters:
 
     def _weight(self, scope: Scope, name: str, shape: tuple[int, int]) -> Tensor:
         """The adapter's weight, as the product takes it: cast by autocast, once."""
-        from oomph.predict.engine.heap import Storage
-
         leaf = Tensor(Storage(-1, name), shape, contiguous(shape), self.dtype)
         leaf.parameter, leaf.requires = name, scope.graph is not None
         if not (scope.autocast and self.dtype == "fp32"):

@@ -128,6 +128,8 @@ class Graph:
         self.leaves: list[LeafGrad] = []
         self._held: dict[str, Tensor] = {}
         self.left_loss = (0, 0)
+        #: The events and blocks when the first node ran that has saved something.
+        self.first_unpack = (0, 0)
 
     def edge(self, tensor: Tensor | None) -> Edge | None:
         """Where this argument's gradient goes; None for what wants none."""
@@ -201,6 +203,8 @@ class Graph:
         grads, node.grads = node.grads, [None] * len(node.grads)
         back = node.back
         assert back is not None
+        if node.saved and not self.first_unpack[0]:
+            self.first_unpack = (len(heap.events), len(heap.sizes))
         heap.where = node.name
         category, heap.category = heap.category, Category.TEMPORARIES
         self.fused = node.fused

@@ -42,7 +42,9 @@ class Piece:
     what a checkpoint policy keeps for the recomputation. attributes: of what lives as long as the graph, that is, as
     the loss or the logits of the caller. model: what runs before `forward`, until the model returned, where the loss is
     its caller's: `forward` is handed all of its blocks. loss_backward: what runs before `backward` in the same way.
-    saves: storages of the program that nodes keep. uses: those of other sections that were read.
+    saves: storages of the program that nodes keep. uses: those of other sections that were read. early: what backward
+    does before a checkpoint that is not reentrant runs `forward` again, which it does when the first saved tensor is
+    asked for: it is handed the gradient, and `backward` all of its blocks in place of the gradient.
     """
 
     forward: Template
@@ -60,6 +62,7 @@ class Piece:
     attributes: tuple[int, ...] = ()
     model: Template | None = None
     loss_backward: Template | None = None
+    early: Template | None = None
     saves: frozenset[int] = frozenset()
     uses: frozenset[int] = frozenset()
 
@@ -247,8 +250,19 @@ def _finished(piece: Piece, heap: Heap, graph: Graph, first: Node | None, count:
     loss = template(heap, events, begin, count + 1, own) if begin else None
     return replace(
         piece,
+    early = None
+    if graph.unpacks and not graph.fused and graph.first_unpack[0] > events:
+        begin, own = graph.first_unpack
+        early = _alone(template(heap, events, begin, count + 1, own), count)
         backward=template(heap, begin or events, len(heap.events), own or count + 1),
         loss_backward=loss,
         entry_grad=entry_grad,
         grads=grads,
+        early=early,
     )
+
+
+def _alone(its: Template, before: int) -> Template:
+    """A template that has nothing to do with the blocks before that number, without them."""
+    events = tuple(each - before if each >= 0 else each + before for each in its.events)
+    return replace(its, events=events, sizes=its.sizes[before:], labels=its.labels[before:], first_own=1)

@@ -114,6 +114,11 @@ class Scope:
 
     def tensor(self, number: int) -> Tensor:
         """A tensor by number. One that no operator has made yet belongs to something outside: a parameter, an input, or
+    #: Operators that adapters added so far; the one that saved the last tensor, and where a recomputation ends within
+    #: them (-1: it does not).
+    added: int = 0
+    last_added: int = -1
+    stop_added: int = -1
         another section; it takes nothing here."""
         found = self.tensors.get(number)
         if found is None:
@@ -152,7 +157,7 @@ def run(scope: Scope, section: Section) -> None:
     inlet = -1 if section.inlet is None else scope.program.tensors[section.inlet][0]
     late: list[int] = []
     for number, item in enumerate(section.items):
-        if number == scope.stop:
+        if number == scope.stop and scope.stop_added < 0:
             if scope.saves_results:
                 _runs_last(scope, item[3])
             scope.heap.stopped = True
@@ -166,7 +171,7 @@ def run(scope: Scope, section: Section) -> None:
         if item[0] == "drop_previous":
             late.append(item[1])
             continue
-        saves = 0 if scope.graph is None else scope.graph.saves
+        saves, added = 0 if scope.graph is None else scope.graph.saves, scope.last_added
         operate(scope, item[1], item[2], item[3])
         if scope.graph is not None and scope.graph.saves > saves:
             scope.last_save = number
@@ -178,6 +183,8 @@ def run(scope: Scope, section: Section) -> None:
             scope.returned_nodes = 0 if scope.graph is None else len(scope.graph.nodes)
         if scope.partition is not None:
             _free_used(scope, scope.partition, number)
+            if scope.last_added == added:
+                scope.last_added = -1
     # What the next layer would drop of this one: training keeps it for backward anyway.
     for storage in late:
         if scope.partition is None:
@@ -219,17 +226,23 @@ def apply(
     extra: Sequence[tuple[Shape, str]] = (),
 ) -> Tensor:
     """An operator that is in no program: a new dense result, its node, and `extra` results that only the node holds."""
-    heap = scope.heap
+    heap, graph = scope.heap, scope.graph
     heap.where = packet
     made = [heap.new(shape, dtype), *(heap.new(each, kind) for each, kind in extra)]
-    if scope.graph is not None and any(each is not None and each.requires for each in inputs):
-        _enter(scope, packet, list(inputs), (), made, scope.graph)
+    if graph is not None and any(each is not None and each.requires for each in inputs):
+        saves = graph.saves
+        _enter(scope, packet, list(inputs), (), made, graph)
+        if graph.saves > saves:
+            scope.last_added = scope.added
     for each in made[1:]:
         heap.release(each.storage)
     return made[0]
 
 
 def look(scope: Scope, packet: str, source: Tensor, shape: Shape, strides: Shape) -> Tensor:
+    scope.added += 1
+    if scope.added == scope.stop_added and not extra:
+        heap.stopped = True
     """A view; Python's reference to it is the caller's to release."""
     made = scope.heap.view(source, shape, strides)
     if scope.graph is not None and source.requires:
