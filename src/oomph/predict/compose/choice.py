@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from oomph.job.families.build import Reader
 from oomph.job.model import Model
+from oomph.predict.compose import experts
 from oomph.predict.programs.load import Variant
 
 #: What transformers' classes are for, by how their names end; BertForPreTraining has a small head beside.
@@ -54,7 +55,9 @@ def window(model: Model) -> int | None:
 
 
 def kind(model: Model, layer: int, sections: Collection[str]) -> str:
-    """The section of a layer: `first`, `full` or `block`, of those that the program has (docs/programs.md)."""
+    """The section of a layer: `first`, `full`, `dense` or `block`, of those that the program has (docs/programs.md)."""
+    if "dense" in sections and layer < experts.dense_layers(model):
+        return "dense"
     if layer == 0 and "first" in sections:
         return "first"
     if "full" not in sections:
@@ -64,10 +67,12 @@ def kind(model: Model, layer: int, sections: Collection[str]) -> str:
 
 def _is_full(model: Model, layer: int) -> bool:
     """Whether a layer attends to the whole sequence: as `layer_types` says, else each n-th (configuration_gemma3.py:
-    the last of six, configuration_modernbert.py: the first of three)."""
+    the last of six, configuration_modernbert.py: the first of three, configuration_gpt_oss.py: the second of two)."""
     types = model.get("layer_types")
     if isinstance(types, tuple) and layer < len(types):
         return bool(types[layer] == "full_attention")
+    if model.family == "gpt_oss":
+        return layer % 2 == 1
     if model.family == "modernbert":
         return (
             layer % Reader(model, {"global_attn_every_n_layers": 3}).number("global_attn_every_n_layers") == 0

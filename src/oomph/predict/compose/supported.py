@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from oomph.errors import UsageError
 from oomph.job.families import dimensions
 from oomph.job.model import ITEM_BYTES, Job
-from oomph.predict.compose import denoise_supported
+from oomph.predict.compose import denoise_supported, experts
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
 from oomph.predict.frameworks.versions import below
@@ -67,6 +67,7 @@ def _missing(job: Job) -> Iterator[str]:
         yield f"gradients kept in {grads} beside {weights} weights"
     if job.activation_offload and job.checkpointing.mode != "full":
         yield "offloading activations to the host without checkpointing every layer"
+    yield from experts.missing(job)
     if parallel.pipeline > 1:
         yield from _pipeline(job)
     if parallel.expert > 1:
@@ -83,7 +84,6 @@ def _missing(job: Job) -> Iterator[str]:
         yield "a batch without a sequence length"
 
 
-def _images(job: Job) -> Iterator[str]:
 def _dora(job: Job) -> Iterator[str]:
     """PEFT's code for DoRA, in one process or with whole parameters in forward."""
     name = job.framework.name.lower()
@@ -98,6 +98,7 @@ def _dora(job: Job) -> Iterator[str]:
         yield "DoRA with dropout on GPT-2's Conv1D (PEFT leaves a gradient of each adapted weight)"
 
 
+def _images(job: Job) -> Iterator[str]:
     """An image encoder's sequence is what its images are cut into."""
     dims = dimensions(job.model)
     side, patch = dims["image"], dims["patch"]
@@ -158,7 +159,7 @@ def _of_encoders(job: Job) -> Iterator[str]:
 
 def assumptions(job: Job) -> tuple[str, ...]:
     """What a plan takes for granted where the job asks for something that is modelled in part."""
-    found = [*_of_encoders(job), *denoise_supported.assumptions(job)]
+    found = [*_of_encoders(job), *denoise_supported.assumptions(job), *experts.assumptions(job)]
     if job.precision.compute == "fp8":
         found.append(
             "fp8 products are played as bf16 ones: copies in fp8, which are half as large, are left out."

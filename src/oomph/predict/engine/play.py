@@ -16,6 +16,7 @@ from oomph.predict.engine.heap import Heap, Shape, Storage, Tensor, contiguous, 
 from oomph.predict.engine.program import Values
 from oomph.predict.engine.rules import RULES
 from oomph.predict.engine.rules.base import Call
+from oomph.predict.engine.rules.copies import copied_into
 from oomph.predict.engine.staging import staged, stages_again
 from oomph.predict.programs.load import Program, Section
 
@@ -23,7 +24,7 @@ from oomph.predict.programs.load import Program, Section
 _FLASH = "aten._scaled_dot_product_flash_attention"
 _EFFICIENT = "aten._scaled_dot_product_efficient_attention"
 _NAMES = """
-arange ones zeros full empty ones_like zeros_like full_like empty_like eq ne lt le gt ge logical_and logical_or
+arange ones zeros full empty ones_like zeros_like full_like empty_like new_empty eq ne lt le gt ge logical_and logical_or
 logical_not bitwise_and bitwise_or bitwise_not any all argmax detach cumsum tril triu new_ones new_zeros new_full
 scalar_tensor sort floor_divide remainder isin _local_scalar_dense nonzero fill_ zero_ copy_ bernoulli_
 lift_fresh scatter_ histc floor ceil sign
@@ -55,6 +56,10 @@ class Adapters(Protocol):
         self, scope: Scope, packet: str, weight: str | None, inputs: Sequence[Tensor | None], result: int
     ) -> None:
         """An operator has run; `weight` is the parameter that it multiplied by."""
+        ...
+
+    def comes_from(self, made: Tensor, source: Tensor) -> None:
+        """`made` is a cast of `source`, which is what the adapted layer was given."""
         ...
 
 
@@ -93,6 +98,8 @@ class Scope:
     attributes: list[Storage] = field(default_factory=list)
     #: Called before each operator; true where it has done the operator's work (losses.py).
     instead: Any = None
+    #: What is fp32 although it was recorded in less: 4-bit layers under autocast (widening.py).
+    widening: Any = None
     #: Tensors that keep their source's dtype; and the name of the output layer's weight.
     low: set[int] = field(default_factory=set)
     head: str = ""
@@ -107,6 +114,11 @@ class Scope:
     stop: int = -1
     #: The same operator saves results of its own, so that it runs before the recomputation ends.
     saves_results: bool = False
+    #: Operators that adapters added so far; the one that saved the last tensor, and where a recomputation ends within
+    #: them (-1: it does not).
+    added: int = 0
+    last_added: int = -1
+    stop_added: int = -1
     #: Which storage of the program each one is.
     ids: dict[int, int] = field(default_factory=dict)
     #: Ranks among which attention goes round (context parallelism).
@@ -114,11 +126,6 @@ class Scope:
 
     def tensor(self, number: int) -> Tensor:
         """A tensor by number. One that no operator has made yet belongs to something outside: a parameter, an input, or
-    #: Operators that adapters added so far; the one that saved the last tensor, and where a recomputation ends within
-    #: them (-1: it does not).
-    added: int = 0
-    last_added: int = -1
-    stop_added: int = -1
         another section; it takes nothing here."""
         found = self.tensors.get(number)
         if found is None:
@@ -176,6 +183,8 @@ def run(scope: Scope, section: Section) -> None:
         if scope.graph is not None and scope.graph.saves > saves:
             scope.last_save = number
             made = [scope.tensor(each).storage for each in item[3] if each is not None]
+            if scope.last_added == added:
+                scope.last_added = -1
             if scope.stop < 0:
                 scope.saves_results = any(each in made for each in scope.graph.nodes[-1].saved)
         if not scope.returns.isdisjoint(item[3]):
@@ -183,8 +192,6 @@ def run(scope: Scope, section: Section) -> None:
             scope.returned_nodes = 0 if scope.graph is None else len(scope.graph.nodes)
         if scope.partition is not None:
             _free_used(scope, scope.partition, number)
-            if scope.last_added == added:
-                scope.last_added = -1
     # What the next layer would drop of this one: training keeps it for backward anyway.
     for storage in late:
         if scope.partition is None:
@@ -203,6 +210,8 @@ def _runs_last(scope: Scope, results: Sequence[int | None]) -> None:
 def link(scope: Scope, outlet: int, inlet: int) -> None:
     """What goes out of one section comes into the next, under another number."""
     tensor = scope.tensor(outlet)
+    if scope.widening is not None and outlet in scope.widening.wide:
+        scope.widening.wide.add(inlet)
     scope.tensors[inlet] = tensor
     scope.storages[scope.program.tensors[inlet][0]] = tensor.storage
 
@@ -228,6 +237,9 @@ def apply(
     """An operator that is in no program: a new dense result, its node, and `extra` results that only the node holds."""
     heap, graph = scope.heap, scope.graph
     heap.where = packet
+    scope.added += 1
+    if scope.added == scope.stop_added and not extra:
+        heap.stopped = True
     made = [heap.new(shape, dtype), *(heap.new(each, kind) for each, kind in extra)]
     if graph is not None and any(each is not None and each.requires for each in inputs):
         saves = graph.saves
@@ -240,9 +252,6 @@ def apply(
 
 
 def look(scope: Scope, packet: str, source: Tensor, shape: Shape, strides: Shape) -> Tensor:
-    scope.added += 1
-    if scope.added == scope.stop_added and not extra:
-        heap.stopped = True
     """A view; Python's reference to it is the caller's to release."""
     made = scope.heap.view(source, shape, strides)
     if scope.graph is not None and source.requires:
@@ -285,8 +294,12 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         and _cast_weight(scope, inputs[0], results)
     ):
         return
+    widening = scope.widening
+    if widening is not None and widening.passes(scope, packet, numbers, results):
+        return
     weight = _weight_of(packet, inputs)
     heap.where = packet
+    narrowed = [] if widening is None else widening.before(scope, packet, numbers, inputs, results)
     held = _dequantized(scope, weight, inputs)
     copied, copied_back = staged(packet, inputs[0] if inputs else None, arguments, scope.torch)
     copy = heap.allocate(copied, "copy for a collective", Category.COMMUNICATION)
@@ -321,6 +334,10 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
                 _keep_input(scope, inputs[-2])
     if scope.passing:
         _used(scope, packet, inputs)
+    if widening is not None:
+        widening.after(scope, weight, numbers, results)
+        for storage in narrowed:
+            heap.release(storage)
     if scope.adapters is not None and results:
         scope.adapters.see(scope, packet, weight, inputs, results[0])
 
@@ -393,6 +410,8 @@ def _result(scope: Scope, number: int, inputs: Sequence[Tensor | None]) -> Tenso
         size_bytes = scope.values[str(size)] if kind == "own" else 0
         if number in scope.low:
             size_bytes //= 2
+        if scope.widening is not None and number in scope.widening.wide:
+            size_bytes *= 2
         if scope.partition is not None and storage_number not in scope.partition.exists:
             size_bytes = 0
         known = scope.heap.allocate(size_bytes)
@@ -400,6 +419,8 @@ def _result(scope: Scope, number: int, inputs: Sequence[Tensor | None]) -> Tenso
         scope.ids[id(known)] = storage_number
     if number in scope.low:
         dtype = "bf16"
+    if scope.widening is not None and number in scope.widening.wide:
+        dtype = "fp32"
     tensor = Tensor(known, scope.shape(number), scope.strides(number), dtype)
     source = next((each for each in inputs if each is not None and each.storage is known), None)
     if (source is not None and not scope.graph and source.parameter) or (
@@ -418,6 +439,9 @@ def _enter(
     made: list[Tensor],
     graph: Graph,
 ) -> None:
+    if packet == "aten.copy_" and inputs[1] is not None and inputs[1].requires:
+        copied_into(graph, _base_of(scope, made[0]), made[0], inputs[1])
+        return
     if packet.removeprefix("aten.") in _NO_GRADIENT or not made:
         return
     if made[0].dtype in ("bool", "int64", "int32", "uint8"):
@@ -428,6 +452,11 @@ def _enter(
             f"unsupported: the operator {packet} has no derivative rule here; `oomph trace` runs the script itself."
         )
     rule(Call(packet, inputs, arguments, made, graph, scope.gpu, scope.torch))
+
+
+def _base_of(scope: Scope, part: Tensor) -> Tensor:
+    """The first tensor on the storage of a view."""
+    return next(each for each in scope.tensors.values() if each.storage is part.storage)
 
 
 def _cast_weight(scope: Scope, source: Tensor, results: Sequence[Any]) -> bool:

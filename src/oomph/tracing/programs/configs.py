@@ -124,6 +124,37 @@ def experts(
     return config
 
 
+def gpt_oss(dimensions: Dimensions) -> dict[str, Any]:
+    """Experts of the width that dense layers would have; layers with a window and layers without take turns."""
+    return experts("num_local_experts", base=with_head_dim)(dimensions) | {
+        "num_hidden_layers": 2 * dimensions["layers"],
+        "layer_types": ["sliding_attention", "full_attention"] * dimensions["layers"],
+        "rope_parameters": {"rope_type": "default", "rope_theta": 150000.0},
+    }
+
+
+def latent(dimensions: Dimensions) -> dict[str, Any]:
+    """DeepSeek's: as many layers without experts as with them; some experts are for all tokens."""
+    names = {
+        "qk_nope_head_dim": "nope_dim",
+        "qk_rope_head_dim": "rope_dim",
+        "v_head_dim": "v_dim",
+        "q_lora_rank": "q_rank",
+        "kv_lora_rank": "kv_rank",
+        "n_routed_experts": "experts",
+        "num_experts_per_tok": "top_k",
+        "moe_intermediate_size": "expert_intermediate",
+        "n_group": "router_groups",
+        "topk_group": "router_kept",
+    }
+    return common(dimensions) | {
+        **{name: dimensions[value] for name, value in names.items()},
+        "num_hidden_layers": 2 * dimensions["layers"],
+        "first_k_dense_replace": dimensions["layers"],
+        "n_shared_experts": dimensions["shared_intermediate"] // dimensions["expert_intermediate"],
+    }
+
+
 def encoder(dimensions: Dimensions) -> dict[str, Any]:
     """What BERT and its like call their dimensions."""
     return {

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from oomph.tracing.programs import configs
-from oomph.tracing.programs.dimensions import EXPERT_NAMES
+from oomph.tracing.programs.dimensions import EXPERT_NAMES, LATENT_NAMES, ROUTER_NAMES
 from oomph.tracing.programs.tasks import TASKS
 
 Dimensions = Mapping[str, int]
@@ -22,8 +22,9 @@ class Family:
     width is a dimension of its own, not heads * head_dim. `heads` are the relations of kv_heads to heads that it has.
     `dropout`: fields of the config that switch dropout off, where its defaults have some. `names`: further dimensions
     that sizes are made of. `window`: fields of the config with which a sequence is longer than the attention's window,
-    and `kinds` the section of each layer then, where not all are alike. `ties`: a parameter and the one whose storage
-    it shares where the config ties them."""
+    and `kinds` the section of each layer then, where not all are alike; without a window, of each layer always. `ties`:
+    a parameter and the one whose storage it shares where the config ties them. `latent`: keys and values are made of
+    latents. `forms`: further configs, by the name that variants have for them (`form`)."""
 
     name: str
     config: Callable[[Dimensions], dict[str, Any]]
@@ -38,6 +39,8 @@ class Family:
     window: Mapping[str, Any] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     ties: Mapping[str, str] = field(default_factory=lambda: {"lm_head.weight": "model.embed_tokens.weight"})
+    latent: bool = False
+    forms: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
 
 
 _BERT_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -45,6 +48,8 @@ _NO_PADDING = {"original_max_position_embeddings": 1 << 20, "pad_token_id": 0}
 _WIDE_WINDOW = {"sliding_window": 1 << 19}
 _NARROW_WINDOW = {"sliding_window": 16}
 _SLIDING, _FULL = ["sliding_attention"] * 3, ["full_attention"] * 3
+_DENSE_FIRST = ("dense",) * 3 + ("block",) * 3
+_LATENT_DIMENSIONS = (*EXPERT_NAMES, *ROUTER_NAMES, *LATENT_NAMES)
 _GPT2_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 _LIST = (
     Family("llama", configs.with_head_dim),
@@ -148,6 +153,35 @@ _LIST = (
         "qwen3_moe",
         configs.experts("num_experts", "moe_intermediate_size", configs.with_head_dim),
         names=EXPERT_NAMES[:3],
+    ),
+    Family(
+        "gpt_oss",
+        configs.gpt_oss,
+        heads=("grouped",),
+        attention=("eager",),
+        names=EXPERT_NAMES[:2],
+        kinds=("block", "full") * 3,
+    ),
+    Family(
+        "deepseek_v2",
+        configs.latent,
+        heads=("equal",),
+        names=_LATENT_DIMENSIONS,
+        kinds=_DENSE_FIRST,
+        latent=True,
+        forms={
+            "": {"topk_method": "group_limited_greedy"},
+            "plain_queries": {"q_lora_rank": None, "topk_method": "greedy"},
+        },
+    ),
+    Family(
+        "deepseek_v3",
+        configs.latent,
+        heads=("equal",),
+        names=_LATENT_DIMENSIONS,
+        kinds=_DENSE_FIRST,
+        latent=True,
+        forms={"": {}, "plain_queries": {"q_lora_rank": None}},
     ),
     Family("olmoe", configs.experts("num_experts"), hidden=False, names=EXPERT_NAMES[:2]),
     Family(

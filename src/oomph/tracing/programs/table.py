@@ -48,7 +48,7 @@ def table(family: Family, versions: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _relation(tables: list[dict[str, Any]], family: Family, task: str, heads: str) -> None:
-    runs = sets(heads, hidden=family.hidden, images=family.images)
+    runs = sets(heads, hidden=family.hidden, images=family.images, latent=family.latent)
     default = [_shapes(family, task, run, {}) for run in runs]
     _add(tables, family, task, heads, {}, runs, default)
     for field, value in _switches(family, task, runs[0]):
@@ -113,12 +113,32 @@ def _add(
             found["parameters"][name] = sizes
         elif found["layer"].setdefault(inside, sizes) != sizes:
             raise ProgramError(f"{family.name}: layers have a {inside} of another shape each")
+    only = _only(found["layer"], family, shapes[0]) if len(set(_kinds(family, runs[0]))) > 1 else {}
+    if only:
+        found["only"] = only
     lacking = [name for name in found["layer"] if f"{family.layers}.0.{name}" not in shapes[0]]
-    if lacking:
+    if lacking and not only:
         found["first_lacks"] = lacking
     if any(_evaluated(found, family, run) != each for run, each in zip(runs, shapes, strict=True)):
         raise ProgramError(f"{family.name}: layers have other parameters each")
     tables.append(found)
+
+
+def _kinds(family: Family, run: Mapping[str, int]) -> tuple[str, ...]:
+    """The kind of each layer, where kinds have other parameters: a window changes none."""
+    return family.kinds if family.kinds and not family.window else ("block",) * run["layers"]
+
+
+def _only(layer: Mapping[str, Any], family: Family, shapes: Shapes) -> dict[str, list[str]]:
+    """For each kind of layer, the parameters that no other kind has."""
+    found: dict[str, list[str]] = {}
+    for name in layer:
+        having = {
+            kind for number, kind in enumerate(family.kinds) if f"{family.layers}.{number}.{name}" in shapes
+        }
+        if len(having) < len(set(family.kinds)):
+            found.setdefault(" ".join(sorted(having)), []).append(name)
+    return found
 
 
 def _inside(family: Family, name: str) -> tuple[str | None, str]:
@@ -132,9 +152,13 @@ def _inside(family: Family, name: str) -> tuple[str | None, str]:
 def _evaluated(found: Mapping[str, Any], family: Family, run: Mapping[str, int]) -> Shapes:
     """All parameters of a model of these dimensions, as the table has them."""
     result = {name: _numbers(sizes, run) for name, sizes in found["parameters"].items()}
-    for layer in range(run["layers"]):
+    others = {
+        kind: {name for its, names in found.get("only", {}).items() if its != kind for name in names}
+        for kind in _kinds(family, run)
+    }
+    for layer, kind in enumerate(_kinds(family, run)):
         for name, sizes in found["layer"].items():
-            if layer == 0 and name in found.get("first_lacks", ()):
+            if name in others[kind] or (layer == 0 and name in found.get("first_lacks", ())):
                 continue
             result[f"{family.layers}.{layer}.{name}"] = _numbers(sizes, run)
     return result

@@ -20,6 +20,8 @@ DTYPES = {
     "float8_e4m3fn": "fp8",
     "float8_e5m2": "fp8",
     "uint64": "int64",
+    # Pairs of fp32; programs have no complex numbers.
+    "complex64": "fp64",
 }
 
 

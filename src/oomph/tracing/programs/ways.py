@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any
 
 from oomph.tracing.programs.cut import sections
@@ -34,6 +35,7 @@ class Way:
     dropout: bool = False
     window: bool = False
     task: str = "causal_lm"
+    form: str = ""
 
 
 def ways(family: Family) -> Iterator[Way]:
@@ -41,10 +43,10 @@ def ways(family: Family) -> Iterator[Way]:
     for task in family.tasks:
         for heads in family.heads:
             for dropout in (False, True) if family.dropout else (False,):
-                for attention in family.attention:
+                for form, attention in product(family.forms, family.attention):
                     for precision in PRECISIONS:
                         if (attention, precision) != ("flash_attention_2", "fp32"):
-                            yield Way(precision, attention, heads, dropout=dropout, task=task)
+                            yield Way(precision, attention, heads, dropout=dropout, task=task, form=form)
             # Other implementations of attention do the same whatever the window.
             for precision in PRECISIONS if family.window else ():
                 yield Way(precision, "sdpa", heads, window=True, task=task)
@@ -62,7 +64,7 @@ def made(family: Family, way: Way, studio: Studio | None = None) -> Made:
         names=(*NAMES, *family.names),
         precision=subject.precision,
         batch=subject.batch,
-        kinds=family.kinds if way.window else (),
+        kinds=_kinds(family, way),
         studio=studio,
     )
 
@@ -101,7 +103,7 @@ class _Alone:
         """The program; None where that for any batch is it."""
         way = replace(way, one=True)
         dimensions = _sets(self.family, way)[_RUNS]
-        kinds = self.family.kinds if way.window else ()
+        kinds = _kinds(self.family, way)
         subject = subject_of(self.family, way)
         cut, links = sections(self.studio.forward(subject, dimensions), subject.layers, kinds)
         runs = {name: Numbers().section([section]) for name, section in cut.items()}
@@ -123,7 +125,7 @@ class _Alone:
 
 def subject_of(family: Family, way: Way) -> Subject:
     """The model of a way and how it is run."""
-    task, more = TASKS[way.task], family.window if way.window else {}
+    task, more = TASKS[way.task], {**(family.window if way.window else {}), **family.forms[way.form]}
     return Subject(
         lambda dimensions: model(family, dimensions, way.attention, way.dropout, more, way.task),
         task.run,
@@ -134,11 +136,17 @@ def subject_of(family: Family, way: Way) -> Subject:
     )
 
 
+def _kinds(family: Family, way: Way) -> tuple[str, ...]:
+    """Sections of layers: where there is a window, they differ with it only."""
+    return family.kinds if way.window or not family.window else ()
+
+
 def _sets(family: Family, way: Way) -> list[dict[str, int]]:
-    return sets(way.heads, one=way.one, hidden=family.hidden, images=family.images)
+    return sets(way.heads, one=way.one, hidden=family.hidden, images=family.images, latent=family.latent)
 
 
 def _choice(way: Way) -> dict[str, Any]:
-    """A variant's keys; `window` only where it is true, `task` only where it is not a causal language model."""
-    usual = {"window": False, "task": "causal_lm"}
+    """A variant's keys; `window` only where it is true, `task` only where it is not a causal language model, `form` only
+    where there are several."""
+    usual = {"window": False, "task": "causal_lm", "form": ""}
     return {name: value for name, value in asdict(way).items() if name not in usual or usual[name] != value}
