@@ -146,7 +146,7 @@ def _sets(family: Family, way: Way) -> list[dict[str, int]]:
 
 
 def _choice(way: Way) -> dict[str, Any]:
-    """A variant's keys; `window` only where it is true, `task` only where it is not a causal language model, `form` only
-    where there are several."""
+    """A variant's keys; `window` only where it is true, `task` only where it is not a causal language model, `form`
+    only where there are several."""
     usual = {"window": False, "task": "causal_lm", "form": ""}
     return {name: value for name, value in asdict(way).items() if name not in usual or usual[name] != value}

@@ -89,22 +89,6 @@ def selected(call: Call) -> None:
     node.back = back
 
 
-@rule("aten.topk", "aten.max")
-def selected(call: Call) -> None:
-    """The indices are saved; the gradient is a tensor of zeros of the argument's shape, into which it is scattered
-    (FunctionsManual.cpp, value_selecting_reduction_backward)."""
-    source = call.tensors[0]
-    assert source is not None
-    shape = source.shape
-    node = call.node(edges=[source], results=call.results[:1])
-    call.graph.save(node, call.results[1])
-
-    def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
-        return [heap.new(shape, first(grads).dtype)]
-
-    node.back = back
-
-
 @rule(
     "aten.index_copy",
     "aten.index_copy_",
