@@ -248,17 +248,17 @@ def _finished(piece: Piece, heap: Heap, graph: Graph, first: Node | None, count:
     )
     begin, own = graph.left_loss
     loss = template(heap, events, begin, count + 1, own) if begin else None
-    return replace(
-        piece,
     early = None
     if graph.unpacks and not graph.fused and graph.first_unpack[0] > events:
         begin, own = graph.first_unpack
         early = _alone(template(heap, events, begin, count + 1, own), count)
+    return replace(
+        piece,
         backward=template(heap, begin or events, len(heap.events), own or count + 1),
         loss_backward=loss,
+        early=early,
         entry_grad=entry_grad,
         grads=grads,
-        early=early,
     )
 
 
