@@ -365,6 +365,17 @@ class Setup:
         return recorded is not None and _as_llama(recorded.get("targets", ())) == _as_llama(lora.targets)
 
     @property
+    def widens(self) -> bool:
+        """Whether 4-bit layers hand on fp32 that they were given under autocast (widening.py)."""
+        quantization = self.job.method.quantization
+        return (
+            quantization is not None
+            and quantization.kind in ("nf4", "fp4")
+            and self.precision.endswith("autocast")
+            and self.code.lora == "peft"
+        )
+
+    @property
     def compiles_blocks(self) -> bool:
         """Whether torch.compile sees the layers. With PEFT's adapters they are played as they are (an assumption)."""
         return self.job.compile and not (self.job.method.lora is not None and self.code.lora == "peft")

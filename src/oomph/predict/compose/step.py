@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from oomph.job.model import Job
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import offload, pieces
 from oomph.predict.compose.pieces import Mode
+from oomph.predict.compose.presents import present_bytes
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import Units
 from oomph.predict.engine.piece import Piece
@@ -41,6 +43,23 @@ class Layer:
     piece: Piece | None
     handles: Sequence[int] = ()
     checkpointed: bool = False
+
+
+class Pass(Protocol):
+    """A forward. `kept`: handles of what the caller holds of it, `kept_bytes` their bytes."""
+
+    kept: list[int]
+    kept_bytes: int
+
+    def run(self) -> None: ...
+
+
+class BackwardPass(Protocol):
+    """A backward. `attributes`: handles of what lives as long as the graph."""
+
+    attributes: list[int]
+
+    def run(self) -> None: ...
 
 
 @dataclass
@@ -90,13 +109,13 @@ class Step:
                 begins = number == 0 and step > 0
                 if begins and code.zero_grad == "before_forward":
                     self.sharding.zero_grad()
-                forward = Forward(self)
+                forward = self.pass_forward()
                 forward.run()
                 if begins and code.zero_grad == "before_backward":
                     self.sharding.zero_grad()
                 self.let_go()
                 held = forward.kept_bytes if code.logits_through_step else 0
-                backward = Backward(self, forward)
+                backward = self.pass_backward(forward)
                 backward.run()
                 self._kept = [*forward.kept, *backward.attributes]
                 if not (code.logits_through_step or code.loss_through_step):
@@ -113,6 +132,14 @@ class Step:
             if self.setup.job.batch.variable:
                 # A typical batch is taken to be half as long as the longest: the middle of what is possible.
                 self.end_bytes -= held // 2
+
+    def pass_forward(self) -> Pass:
+        """A forward, to be run."""
+        return Forward(self)
+
+    def pass_backward(self, forward: Any) -> BackwardPass:
+        """The backward of one that ran."""
+        return Backward(self, forward)
 
     def let_go(self) -> None:
         """The caller's names are bound to something else, or gone."""
@@ -200,6 +227,8 @@ class Forward:
         self._arguments: set[int] = set()
         #: The leaf that the graph holds, where the embedding's output was made to want a gradient (-1: there is none).
         self.leaf = -1
+        #: From which layer on the hidden state is fp32 although the recording's is not (-1: from none on).
+        self.wide_from = -1
         #: Inputs of layers have come back from the host.
         self.came_back = False
         self.kept: list[int] = []
@@ -290,7 +319,13 @@ class Forward:
             frozen=self.setup.frozen_in(number),
             kind=self.setup.kind(number),
             joined=self.setup.joins and self.setup.layer_trains(number),
+            wide=self.wide(number),
         )
+
+    def wide(self, number: int) -> bool:
+        """Whether the hidden state into a layer (or, behind the last, into the output layer) is fp32 although the
+        recording's is not."""
+        return 0 <= self.wide_from <= number
 
     @property
     def selective(self) -> bool:
@@ -314,6 +349,7 @@ class Forward:
                 selective=self.selective,
                 frozen=self.setup.frozen_in(number),
                 kind=self.setup.kind(number),
+                wide=self.wide(number),
             )
             piece = pieces.block(self.setup, mode)
             handles = sink.play(piece.forward, [hidden])
@@ -323,6 +359,8 @@ class Forward:
             if self.reentrant(number):
                 self._arguments |= piece.uses
             self.layers.append(Layer(hidden, None, kept, checkpointed=True))
+            if presents := present_bytes(self.setup):
+                self.casts.append(sink.alloc(presents, Category.ACTIVATIONS, "keys and values", "activations"))
             offload.away(self)
         else:
             piece = pieces.block(self.setup, self.mode(number, accumulates))
@@ -331,6 +369,8 @@ class Forward:
             self._needed |= piece.saves
             self.layers.append(Layer(hidden, piece, handles))
         step.sharding.forward_after(unit)
+        if self.setup.widens and self.wide_from < 0 and piece.out_bytes > piece.forward.sizes[0]:
+            self.wide_from = number + 1
         return handles[piece.out]
 
     def _head(self, hidden: int, accumulates: bool) -> None:
@@ -344,6 +384,7 @@ class Forward:
                 accumulates=accumulates,
                 requires=self.requires(self.setup.layers),
                 joined=self.setup.root_joins,
+                wide=self.wide(self.setup.layers),
             ),
         )
         handed: Sequence[int] = [hidden]
@@ -482,8 +523,10 @@ class Backward:
         """The layer's input: a checkpoint's, or the embedding's output where something else held it."""
         if layer.checkpointed:
             if kept:
-                # The leaf and its gradient are the graph's.
-                graphs = (self.forward.leaf, found) if number == 0 and self.forward.leaf >= 0 else (-1,)
+                # The leaf and its gradient are the graph's; what goes on into the embedding's backward is used there.
+                first = number == 0
+                used = found if first and self.forward.front.piece.backward is not None else -1
+                graphs = (self.forward.leaf, found) if first and self.forward.leaf >= 0 else (used,)
                 self.late += [each for each in (layer.inlet, found) if each >= 0 and each not in graphs]
             elif layer.inlet != self.forward.leaf:
                 self.sink.free(layer.inlet)

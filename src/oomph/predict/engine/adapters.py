@@ -53,6 +53,10 @@ class PeftAdapters:
         elif packet == "aten._to_copy" and scope.autocast:
             self._casts[id(made)] = source
 
+    def comes_from(self, made: Tensor, source: Tensor) -> None:
+        """`made` is a cast of `source`, which is what the adapted layer was given."""
+        self._casts[id(made)] = source
+
     def _product(
         self, scope: Scope, weight: str, inputs: Sequence[Tensor | None], result: int, made: Tensor
     ) -> None:

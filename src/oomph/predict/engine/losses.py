@@ -48,6 +48,27 @@ def fused(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[A
     return True
 
 
+def fused_without_autocast(*sections: Section) -> Any:
+    """`fused`, which autocast does not see: where it casts what the recorded loss is given, nothing is cast."""
+    asked = {
+        item[2][0]["t"]
+        for section in sections
+        for item in section.items
+        if item[0] == "op" and item[1].startswith(("aten._log_softmax", "aten.nll_loss"))
+    }
+
+    def instead(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[Any]) -> bool:
+        if name.startswith("aten._to_copy") and results[0] in asked:
+            source = scope.tensor(arguments[0]["t"])
+            scope.tensors[results[0]] = source
+            source.storage.refs += 1
+            scope.storages[scope.program.tensors[results[0]][0]] = source.storage
+            return True
+        return fused(scope, name, arguments, results)
+
+    return instead
+
+
 def _in_place(heap: Heap, node: Node, _grads: Grads) -> list[Tensor | None]:
     logits = node.metas[0]
     assert logits is not None

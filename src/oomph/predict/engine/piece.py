@@ -81,10 +81,10 @@ def template(heap: Heap, begin: int, end: int, first_own: int, sizes: int | None
     )
 
 
-def entry_bytes(scope: Scope, section: Section) -> int:
-    """Bytes of the hidden state that comes in."""
+def entry_bytes(scope: Scope, section: Section, dtype: str | None = None) -> int:
+    """Bytes of the hidden state that comes in (`dtype` None: as it was recorded)."""
     assert section.inlet is not None
-    return numel(scope.shape(section.inlet)) * ITEM[scope.program.tensors[section.inlet][3]]
+    return numel(scope.shape(section.inlet)) * ITEM[dtype or scope.program.tensors[section.inlet][3]]
 
 
 def build(
@@ -210,7 +210,9 @@ def _entry(scope: Scope, section: Section, pinned: bool) -> tuple[Tensor | None,
         scope.heap.hand_in(0, "nothing")
         return None, -1
     storage_number, _, _, dtype = scope.program.tensors[section.inlet]
-    storage = scope.heap.hand_in(entry_bytes(scope, section), "hidden state")
+    if scope.widening is not None and section.inlet in scope.widening.wide:
+        dtype = "fp32"
+    storage = scope.heap.hand_in(entry_bytes(scope, section, dtype), "hidden state")
     entry = Tensor(storage, scope.shape(section.inlet), scope.strides(section.inlet), dtype)
     scope.tensors[section.inlet] = entry
     scope.storages[storage_number] = storage

@@ -56,6 +56,9 @@ def _model(job: Job, old: bool, shifts: bool) -> Code:
         loss="eager_fp32" if job.loss == "default" else job.loss,
         fusions=_fusions(job),
         reentrant=_reentrant(job),
+        # models/gpt_bigcode/modeling_gpt_bigcode.py turns the cache off since 4.53
+        caches_recomputed=job.model.family == "gpt_bigcode"
+        and below(job.framework, "transformers", 4, 53) is True,
         # modeling_utils.py, activation_checkpointing_enable; before 5 with PEFT only
         inputs_want_gradients=below(job.framework, "transformers", 5, 0) is not True,
         lora_fp32=below(job.framework, "peft", 0, 12) is not True,
