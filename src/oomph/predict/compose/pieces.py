@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from oomph.errors import UsageError
+from oomph.predict.compose.adapting import adapters_for
 from oomph.predict.compose.setup import Setup, recorded_loss
 from oomph.predict.engine import losses
-from oomph.predict.engine.adapters import PeftAdapters
 from oomph.predict.engine.compiled import HEAVY, numbers, operators, packet, partition, read_again
-from oomph.predict.engine.fused_adapters import FusedAdapters
 from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
 from oomph.predict.engine.heap import Heap, Storage, Tensor
@@ -20,6 +19,7 @@ from oomph.predict.engine.piece import Piece, build
 from oomph.predict.engine.play import Scope, Weight, Weights, run
 from oomph.predict.engine.program import Values
 from oomph.predict.engine.sequence_parallel import SCATTER
+from oomph.predict.engine.widening import Widening
 from oomph.predict.frameworks.code import Code
 from oomph.predict.programs.load import Program, Section
 from oomph.predict.sink import Template
@@ -38,7 +38,7 @@ class Mode:
     """How a piece is played. grad: with autograd. requires: the hidden state wants a gradient. accumulates: gradients
     exist and new ones are added to them. frozen: parameters that do not train in this layer. kind: its section.
     joined: what is frozen is part of a flat parameter that trains. leaf: the tokens' embedding is made to want a
-    gradient (enable_input_require_grads)."""
+    gradient (enable_input_require_grads). wide: what comes in is fp32 although the recording's is not (widening.py)."""
 
     grad: bool = True
     requires: bool = True
@@ -52,6 +52,7 @@ class Mode:
     kind: str = "block"
     leaf: bool = False
     joined: bool = False
+    wide: bool = False
 
 
 def _weights(setup: Setup, frozen: frozenset[str], joined: bool) -> Weights:
@@ -77,18 +78,11 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
     graph = None
     if mode.grad:
         graph = Graph(heap, accumulates=mode.accumulates, fused=fused, gpu=setup.gpu, torch=setup.torch)
-    adapters = None
-    lora = setup.job.method.lora
-    if lora is not None and setup.code.lora == "peft":
-        kind = FusedAdapters if "lora" in setup.code.fusions else PeftAdapters
-        adapters = kind(
-            lora.rank,
-            setup.adapters_dtype,
-            lora.dropout,
-            setup.adapts_module,
-            setup.quantizes_module,
-            casts=setup.code.lora_casts_input,
-        )
+    widening = None
+    if setup.widens:
+        widening = Widening()
+        inlets = (section(setup, mode.kind).inlet, section(setup, "after").inlet) if mode.wide else ()
+        widening.wide.update(each for each in inlets if each is not None)
     return Scope(
         setup.program,
         Values(setup.dims),
@@ -98,9 +92,10 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
         setup.gpu,
         setup.torch,
         autocast=setup.precision.endswith("autocast"),
-        adapters=adapters,
+        adapters=adapters_for(setup),
         keeps_inputs=setup.code.quantized_input_kept and setup.job.method.quantization is not None,
         ring=setup.ring,
+        widening=widening,
     )
 
 
@@ -155,7 +150,7 @@ def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
             first = block(inner, replace(same, grad=False, pinned=True, selective=True))
             given = [first.forward.sizes[each] for each in first.policy]
     if mode.early_stop:
-        scope.stop, scope.saves_results = _last_save(inner, mode)
+        scope.stop, scope.saves_results, scope.stop_added = _last_save(inner, mode)
         if scope.graph is not None:
             scope.graph.unpacks = True
     return build(
@@ -221,13 +216,13 @@ def _compiled(setup: Setup, mode: Mode, its: Section, root: int | None = None) -
     return scope
 
 
-def _last_save(setup: Setup, mode: Mode) -> tuple[int, bool]:
+def _last_save(setup: Setup, mode: Mode) -> tuple[int, bool, int]:
     """Where a recomputation that is not reentrant ends: at the operator that saves the last tensor, before it runs, or
     after where that is one of its results, which the second number says (torch/utils/checkpoint.py,
-    _StopRecomputationError)."""
+    _StopRecomputationError). The third: at which operator of the adapters, where it is one of theirs, else -1."""
     scope = _scope(setup, mode)
     build(scope, section(setup, mode.kind), requires=mode.requires, pinned=True)
-    return scope.last_save, scope.saves_results
+    return scope.last_save, scope.saves_results, scope.last_added
 
 
 @dataclass(frozen=True)
@@ -243,9 +238,13 @@ class _Keyed:
         return isinstance(other, _Keyed)
 
 
+#: For pieces that are put together elsewhere (last_position, preference).
+Keyed = _Keyed
+scope_of = _scope
+
+
 def key_of(setup: Setup) -> tuple[object, ...]:
     """What decides how a piece is played: not the number of ranks, the optimizer or the accumulation."""
-        job.batch.padding,
     job = setup.job
     return (
         setup.code,
@@ -254,6 +253,7 @@ def key_of(setup: Setup) -> tuple[object, ...]:
         job.precision,
         job.batch.micro,
         job.batch.sequence,
+        job.batch.padding,
         job.parallel.tensor,
         job.parallel.context,
         setup.split,
@@ -262,6 +262,7 @@ def key_of(setup: Setup) -> tuple[object, ...]:
         job.attention,
         job.loss,
         job.compile,
+        job.framework.version("peft"),
         setup.precision,
         setup.plain_layers,
         setup.torch,
@@ -316,7 +317,7 @@ def _instead(setup: Setup, loss: str) -> Any:
     if loss == losses.RECORDED:
         return None
     if loss == losses.FUSED:
-        return losses.fused
+        return losses.fused_without_autocast(section(setup, "after"), section(setup, "loss"))
     if loss == losses.LOW:
         return losses.low
     if loss == losses.PARALLEL:

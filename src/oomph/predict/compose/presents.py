@@ -1,8 +1,8 @@
 """Keys and values that a model returns while it trains.
 
 Classes turn the cache off under gradient checkpoints, except GPTBigCode's before transformers 4.53
-(models/gpt_bigcode/modeling_gpt_bigcode.py): its blocks' keys and values are part of the output until the model's caller
-lets that go. They are views of the fused projection's result, which lives as long.
+(models/gpt_bigcode/modeling_gpt_bigcode.py): its blocks' keys and values are part of the output until the caller lets
+that go. They are views of the fused projection's result, which lives as long.
 """
 
 from __future__ import annotations

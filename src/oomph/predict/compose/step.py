@@ -360,7 +360,7 @@ class Forward:
                 self._arguments |= piece.uses
             self.layers.append(Layer(hidden, None, kept, checkpointed=True))
             if presents := present_bytes(self.setup):
-                self.casts.append(sink.alloc(presents, Category.ACTIVATIONS, "keys and values", "activations"))
+                self.casts.append(sink.alloc(presents, Category.ACTIVATIONS, "keys and values"))
             offload.away(self)
         else:
             piece = pieces.block(self.setup, self.mode(number, accumulates))

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _CAST = "aten._to_copy"
 _PRODUCTS = frozenset(("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm"))
 _ATTENTION = ("aten._scaled_dot_product", "flash_attn.")
-_VIEWS = frozenset(f"aten.{name}" for name in ("view", "_unsafe_view", "reshape", "transpose", "t", "permute"))
+_VIEWS = frozenset(
+    f"aten.{name}" for name in ("view", "_unsafe_view", "reshape", "transpose", "t", "permute")
+)
 _LOW = ("bf16", "fp16")
 
 
@@ -33,7 +35,9 @@ class Widening:
         #: Kept so that no other tensor takes their place: adapters know them by identity.
         self._narrowed: list[Tensor] = []
 
-    def passes(self, scope: Scope, packet: str, numbers: Sequence[int | None], results: Sequence[Any]) -> bool:
+    def passes(
+        self, scope: Scope, packet: str, numbers: Sequence[int | None], results: Sequence[Any]
+    ) -> bool:
         """A cast of what is fp32 already to fp32: nothing is made."""
         if packet != _CAST or not numbers or numbers[0] not in self.wide:
             return False

@@ -38,7 +38,8 @@ def torchtitan(job: Job) -> tuple[Code, ...]:
     commit = text(job.framework, "torchtitan").removeprefix("git")[:7]
     date = _TITAN_COMMITS.get(commit) or text(job.framework, "torchtitan-date")
     if not date and job.framework.version("torchtitan") == _TITAN_OLD:
-        date = _TITAN_MONTHS.get((job.framework.version("torch") or ())[:2], "")
+        torch = (*(job.framework.version("torch") or ()), 0, 0)
+        date = _TITAN_MONTHS.get((torch[0], torch[1]), "")
         if not date:
             return tuple(_titan(job, each) for each in ("2025.03", "2024.12"))
     if date:
