@@ -82,6 +82,9 @@ _IMPLS: dict[str, OptimizerImpl] = {
 #: Dropout of adapters where the rows do not say it and the script does: the benchmark's scenarios files
 #: (scripts/benchmarks/scenarios*.yaml, lora_dropout: 0.1) and LitGPT's config_hub (lora_dropout: 0.05, its default).
 _DROPOUT = {"foundation-model-stack/fms-acceleration": 0.1, "lightning-ai/litgpt": 0.05}
+#: Checkpoints whose main branch has one GPTQ group a column (quantize_config.json, group_size -1: "no group size, to
+#: lower VRAM requirements"). A column is as long as the hidden state or longer.
+_WHOLE_COLUMNS = ("thebloke/llama-2-70b", "thebloke/mixtral-8x7b")
 #: Code that shards the residual stream along the sequence between tensor-parallel ranks (its only plan for llama).
 _SEQUENCE_PARALLEL = frozenset({"torchtitan"})
 #: Who measured torchtitan through its own launch script, which sets PYTORCH_CUDA_ALLOC_CONF (run_train.sh; torchao's
@@ -100,9 +103,10 @@ def from_point(row: Mapping[str, object], configs: Path) -> Job:
     _known(row, "", _FIELDS)
     framework = _framework(text, source)
     parallel = _parallel(row, framework)
-    method = _method(row, framework, source)
+    model = _model(row, configs)
+    method = _method(row, framework, source, model)
     return Job(
-        model=_model(row, configs),
+        model=model,
         method=method,
         precision=_precision(row),
         batch=Batch(
@@ -239,7 +243,7 @@ def _parallel(row: Mapping[str, object], framework: Framework) -> Parallel:
     )
 
 
-def _method(row: Mapping[str, object], framework: Framework, source: str) -> Method:
+def _method(row: Mapping[str, object], framework: Framework, source: str, model: Model) -> Method:
     name = _choice(row, "method", _METHODS)
     quantization = _lookup(row, "quantization", _QUANTIZATIONS)
     if quantization is not None:
@@ -249,6 +253,11 @@ def _method(row: Mapping[str, object], framework: Framework, source: str) -> Met
             head=framework.name == "litgpt",
             prepared=_get(row, "precision.weights") == "fp32" and _get(row, "precision.compute") != "fp32",
         )
+        hidden = model.get("hidden_size")
+        if quantization.kind == "gptq4" and model.name.lower().startswith(_WHOLE_COLUMNS):
+            quantization = msgspec.structs.replace(
+                quantization, block=hidden if isinstance(hidden, int) else 128
+            )
     if name == "full":
         if row.get("lora") is not None:
             raise UsageError("the row has the method full and a lora table")
