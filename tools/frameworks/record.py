@@ -28,7 +28,15 @@ def main() -> int:
     """The command; its exit code."""
     parser = argparse.ArgumentParser(description="Writes programs of a framework's own classes.")
     parser.add_argument(
-        "framework", choices=("litgpt", "torchtitan", "torchtune", "old_transformers", "fast_kernels")
+        "framework",
+        choices=(
+            "litgpt",
+            "torchtitan",
+            "torchtune",
+            "old_transformers",
+            "old_transformers_padded",
+            "fast_kernels",
+        ),
     )
     parser.add_argument("tree", type=Path)
     parser.add_argument("name")

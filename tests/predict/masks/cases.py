@@ -1,4 +1,4 @@
-"""What is compared: transformers' own class, given a mask with zeros, in a traced loop, and the plan of the same job."""
+"""What is compared: transformers' own class, given a mask with a zero, in a traced loop, and the plan of the job."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Padded batches: attention gets a mask where samples of several lengths are filled up, and runs otherwise with it.
 
-Sources (transformers 5.24): masking_utils.py: without zeros in the collator's mask scaled_dot_product_attention gets none
-(_ignore_causal_mask_sdpa), with some a mask of batch x 1 x s x s, as packed samples do whose position ids begin anew
-(find_packed_sequence_indices, from 4.53 on); integrations/sdpa_attention.py: keys and values are then repeated for all
-heads; modeling_flash_attention_utils.py: flash_attn runs without the padded tokens, on copies. The programs were recorded
-with one token padded (docs/programs.md).
+Sources (transformers 5.24): masking_utils.py: without zeros in the collator's mask scaled_dot_product_attention gets
+none (_ignore_causal_mask_sdpa), with some a mask of batch x 1 x s x s, as packed samples do whose position ids begin
+anew (find_packed_sequence_indices, from 4.53 on); integrations/sdpa_attention.py: keys and values are then repeated for
+all heads; modeling_flash_attention_utils.py: flash_attn runs without the padded tokens, on copies. The programs were
+recorded with one token padded (docs/programs.md).
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ def open_job(job: Job) -> Job | None:
 
 
 def sentence(job: Job, more: int, peak: int) -> str:
-    """What is said where the job leaves open whether attention has a mask; `more`: bytes that a mask adds to the highest
-    peak, `peak`: its bytes. "" where that is less than half a hundredth."""
+    """What is said where the job leaves open whether attention has a mask. `more`: bytes that a mask adds to the
+    highest peak, `peak`: its bytes. "" where that is less than half a hundredth."""
     if more <= 0 or more * 200 < peak:
         return ""
     if job.batch.packed:
         return (
-            "Packed samples are planned as one sequence. Where their position ids begin anew, attention gets a mask that "
-            f"keeps them apart: up to {format_bytes(more)} more, which the interval covers."
+            "Packed samples are planned as one sequence. Where their position ids begin anew, attention gets a mask "
+            f"that keeps them apart: up to {format_bytes(more)} more, which the interval covers."
         )
     return (
         "Nothing says whether batches are padded (--set batch.padding=off, longest or max_length): planned is a batch "
