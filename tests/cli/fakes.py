@@ -73,10 +73,9 @@ class FakeEngine:
     options: list[Any] = field(default_factory=list)
     text: str = "the answer"
 
-    def explain(self, paths, *, select=(), ignore=(), rank=None, progress=None, stdin=None):
-        self.asked.append(
-            {"paths": tuple(paths), "select": select, "ignore": ignore, "rank": rank, "stdin": stdin}
-        )
+    def explain(self, paths, *, select=(), ignore=(), rank=None, progress=None, stdin=None, job=None):
+        asked = {"select": select, "ignore": ignore, "rank": rank, "stdin": stdin, "job": job}
+        self.asked.append({"paths": tuple(paths), **asked})
         if progress is not None:
             progress(1, 2)
         if isinstance(self.answer, BaseException):
