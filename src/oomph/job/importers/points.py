@@ -92,6 +92,7 @@ _SEQUENCE_PARALLEL = frozenset({"torchtitan"})
 _LAUNCHED = "pytorch/ao"
 _EXPANDABLE = "expandable_segments:True"
 _EVERY_N = re.compile(r"every_(\d{1,4})")
+_PREPARED = re.compile(r"prepare_model_for_kbit|baseline-peft-bnb", re.IGNORECASE)
 _OWN_UNITS = re.compile(r"embeddings? and (?:lm_)?head are their own FSDP units", re.IGNORECASE)
 
 
@@ -108,7 +109,7 @@ def from_point(row: Mapping[str, object], configs: Path) -> Job:
     return Job(
         model=model,
         method=method,
-        precision=_precision(row),
+        precision=_precision(row, method),
         batch=Batch(
             micro=_whole(row, "micro_batch"),
             sequence=_whole_or_none(row, "seq_len"),
@@ -251,7 +252,8 @@ def _method(row: Mapping[str, object], framework: Framework, source: str, model:
         quantization = msgspec.structs.replace(
             quantization,
             head=framework.name == "litgpt",
-            prepared=_get(row, "precision.weights") == "fp32" and _get(row, "precision.compute") != "fp32",
+            prepared=(_get(row, "precision.weights") == "fp32" and _get(row, "precision.compute") != "fp32")
+            or bool(_PREPARED.search(_note(row)[:10_000])),
         )
         hidden = model.get("hidden_size")
         if quantization.kind == "gptq4" and model.name.lower().startswith(_WHOLE_COLUMNS):
@@ -282,15 +284,18 @@ def _method(row: Mapping[str, object], framework: Framework, source: str, model:
     return Method(name="qlora" if quantization else "lora", lora=adapters, quantization=quantization)
 
 
-def _precision(row: Mapping[str, object]) -> Precision:
+def _precision(row: Mapping[str, object], method: Method) -> Precision:
     _table(row, "precision", {"weights", "compute", "autocast", "master_weights", "grads"})
     master = _get(row, "precision.master_weights")
     if master not in (None, "fp32"):
         raise UsageError(f"unsupported: precision.master_weights {master!r:.100} (a job can say fp32)")
     grads = None if _get(row, "precision.grads") is None else _choice(row, "precision.grads", _DTYPES)
+    compute = _choice(row, "precision.compute", _DTYPES)
+    # Of a quantised model that was prepared, which weights are fp32 is the preparation's affair.
+    prepared = method.quantization is not None and method.quantization.prepared
     return Precision(
-        weights=_choice(row, "precision.weights", _DTYPES),
-        compute=_choice(row, "precision.compute", _DTYPES),
+        weights=compute if prepared else _choice(row, "precision.weights", _DTYPES),
+        compute=compute,
         autocast=_flag(row, "precision.autocast"),
         master=master is not None,
         grads=grads,

@@ -37,6 +37,7 @@ _OLDER = "transformers-sm75-"
 _HALF = ("bf16", "fp16")
 #: Whose context parallelism is torch.distributed.tensor.experimental's.
 _RINGS = frozenset(("", "pytorch", "torchtitan", "accelerate", "transformers", "trl"))
+_TRL = ("trl", "fms-acceleration")
 _WITHOUT_AUTOCAST = ("torchtitan", "torchtune")
 
 
@@ -497,7 +498,19 @@ class Setup:
             quantized=quantized,
             dequantized=2 if self.code.dequantizes_twice else 1,
             adapter=adapter,
+            wide=self._prepared(name),
         )
+
+    def _prepared(self, name: str) -> bool:
+        """Whether a weight that is not quantised was cast to fp32 before training (prepare_model_for_kbit_training).
+        TRL casts embeddings and output layer back for bf16 (trainer/utils.py, peft_module_casting_to_bf16)."""
+        quantization, precision = self.job.method.quantization, self.job.precision
+        if quantization is None or not quantization.prepared or precision.weights not in _HALF:
+            return False
+        if name in self._quantized or "lora_" in name.lower():
+            return False
+        back = self.job.framework.name.lower() in _TRL and precision.compute == "bf16"
+        return not (back and any(each in name for each in ("lm_head", "embed_tokens", "wte", "wpe")))
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -533,9 +546,7 @@ class Setup:
         quantization = method.quantization
         if quantization is not None and parameter.relative in self._quantized:
             return packed_bytes(parameter.numel, quantization.kind)
-        item = ITEM_BYTES[self.job.precision.weights]
-        if quantization is not None and quantization.prepared and self.job.precision.weights in _HALF:
-            item = 4.0
+        item = 4.0 if self._prepared(parameter.relative) else ITEM_BYTES[self.job.precision.weights]
         return int(parameter.numel * item)
 
 

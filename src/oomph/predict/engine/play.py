@@ -35,12 +35,14 @@ _NO_GRADIENT = frozenset(_NAMES.split())
 @dataclass(frozen=True)
 class Weight:
     """What a parameter is in this job. `stored`: dtype of what is resident, `trainable`, `quantized`: its values are
-    made for each product (`dequantized` buffers of the compute dtype at once)."""
+    made for each product (`dequantized` buffers of the compute dtype at once). `wide`: it is resident in fp32 although
+    the recording's is not."""
 
     trainable: bool = True
     quantized: bool = False
     dequantized: int = 1
     adapter: bool = False
+    wide: bool = False
 
 
 class Weights(Protocol):

@@ -3,7 +3,8 @@
 Linear4bit casts its input to the compute type and its result back to the input's (bitsandbytes/nn/modules.py,
 `inp_dtype`). Under autocast a LayerNorm gives fp32, so that what follows is fp32 too: activations, the sums of the
 residual stream, and what attention is given before it casts that itself. Norms that give their input's type (llama's)
-change nothing. Programs were recorded with nn.Linear, whose results are bf16.
+change nothing, unless prepare_model_for_kbit_training has cast their weights. Programs were recorded with nn.Linear,
+whose results are bf16.
 """
 
 from __future__ import annotations
@@ -67,6 +68,10 @@ class Widening:
             return []
         if packet in _VIEWS and numbers and numbers[0] in self._cast:
             self._cast.update(dtypes)
+        for number, each in zip(numbers, inputs, strict=True):
+            if number is not None and each is not None and each.parameter and each.node is None:
+                if scope.weights(each.parameter).wide:
+                    self.wide.add(number)
         if self.wide.isdisjoint(each for each in numbers if each is not None):
             return []
         if packet not in _PRODUCTS and not packet.startswith(_ATTENTION):
