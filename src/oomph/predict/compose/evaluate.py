@@ -2,23 +2,23 @@
 
 Sources: transformers/trainer.py (evaluation_loop), trainer_pt_utils.py (EvalLoopContainer: predictions are concatenated
 on the device until `eval_accumulation_steps` moves them to the host: the old ones, the new ones and their concatenation
-exist together); cache_utils.py (DynamicLayer.update: keys and values grow by torch.cat, one layer's twice for a
-moment); torch/distributed/fsdp (a full state dict gathers one unit after another). docs/terms/evaluation.md.
+exist together); torch/distributed/fsdp (a full state dict gathers one unit after another). docs/terms/evaluation.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from oomph.job.model import ITEM_BYTES, Dimension, Job, Method, Model
+from oomph.job.model import Dimension, Job, Method, Model
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import pieces
-from oomph.predict.compose.pieces import Mode
+from oomph.predict.compose.inference import NO_GRAD, Head, Pass, loose
+from oomph.predict.compose.rollout import Generation
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
-
-_NO_GRAD = Mode(grad=False, requires=False)
 
 
 def after_training(step: Step) -> None:
@@ -70,43 +70,31 @@ def evaluate(step: Step) -> None:
     sink.phase(Phase.EVAL, "evaluation")
     collected = _collected(step.setup.job, setup)
     held = sink.alloc(collected, Category.ACTIVATIONS, "collected predictions") if collected else -1
-    front = pieces.front(setup, _NO_GRAD)
-    inputs = sink.alloc(front.inputs, Category.ACTIVATIONS, "batch")
-    step.sharding.forward_begin()
-    handles = sink.play(front.piece.forward, [sink.alloc(0, Category.UNKNOWN, "nothing")])
-    left = [(handles[each.block], each.dropped) for each in front.left if handles[each.block] >= 0]
-    hidden = first = handles[front.piece.out]
-    for number in range(setup.layers):
-        unit = step.units.blocks[number]
-        sink.phase(Phase.EVAL, f"block {number}")
-        step.sharding.forward_before(unit)
-        mode = Mode(
-            grad=False,
-            requires=False,
-            pinned=number == 0 and front.held,
-            frozen=setup.frozen_in(number),
-            kind=setup.kind(number),
-        )
-        piece = pieces.block(setup, mode)
-        handles = sink.play(piece.forward, [hidden])
-        hidden = handles[piece.out]
-        step.sharding.forward_after(unit)
-    if front.held:
-        sink.free(first)
-    for handle, dropped in left:
-        if dropped:
-            sink.free(handle)
-    sink.phase(Phase.EVAL, "output layer and loss")
-    head = pieces.head(setup, _NO_GRAD)
-    handed = [hidden] if head.model is None else sink.play(head.model, [hidden])
-    handles = sink.play(head.forward, handed)
-    for each in head.kept:
-        if handles[each] >= 0:
-            sink.free(handles[each])
-    step.sharding.forward_end()
-    for handle in (*(each for each, dropped in left if not dropped), inputs):
+    inputs = sink.alloc(pieces.front(setup, NO_GRAD).inputs, Category.ACTIVATIONS, "batch")
+    # The loop's variable has the predictions of the batch before until there are new ones.
+    size = _logits_bytes(setup) if collected else 0
+    before = sink.alloc(size, Category.ACTIVATIONS, "predictions of the batch before")
+    left = Pass(sink, setup, step.sharding, step.units, Phase.EVAL).run(_with_loss(step, setup))
+    for handle in (*left, inputs, before):
         sink.free(handle)
     _concatenate(step, collected, held)
+
+
+def _with_loss(step: Step, setup: Setup) -> Head:
+    """Output layer and loss."""
+    sink = step.sink
+
+    def head(hidden: int) -> Sequence[int]:
+        piece = pieces.head(setup, NO_GRAD)
+        handed = [hidden] if piece.model is None else sink.play(piece.model, [hidden])
+        handles = sink.play(piece.forward, handed)
+        held = (*(handles[each] for each in piece.kept), *loose(piece, handles))
+        for each in held:
+            if each >= 0:
+                sink.free(each)
+        return [handles[piece.out]]
+
+    return head
 
 
 def _logits_bytes(setup: Setup) -> int:
@@ -142,27 +130,20 @@ def _concatenate(step: Step, collected: int, held: int) -> None:
 
 
 def generate(step: Step) -> None:
-    """Keys and values of all layers for every sequence (times beams), one layer's copied as it grows, the last token's
-    logits in fp32; beams reorder a layer's cache by copying it."""
-    setup, sink = evaluating(step.setup), step.sink
+    """Evaluation's samples, times beams: the pass over the prompt and the last new token."""
+    setup = evaluating(step.setup)
     evaluation, dims = setup.job.evaluation, setup.dims
-    sink.phase(Phase.GENERATE, "the last new token")
-    sequences = dims["b"] * max(1, evaluation.beams)
-    item = 2 if ITEM_BYTES[setup.job.precision.compute] <= 2 else 4
-    heads = -(-dims.get("kv_heads", dims.get("heads", 1)) // setup.job.parallel.tensor)
-    layer = 2 * sequences * heads * dims["head_dim"] * (dims["s"] + evaluation.generate) * item
-    step.sharding.forward_begin()
-    cache = sink.alloc(layer * setup.layers, Category.ACTIVATIONS, "keys and values (cache)")
-    unit = max(step.units.blocks, default=0)
-    step.sharding.forward_before(unit)
-    grown = sink.alloc(layer, Category.TEMPORARIES, "a layer's keys and values as they grow")
-    logits = sink.alloc(
-        3 * sequences * dims.get("vocab", 0) * 4, Category.TEMPORARIES, "logits of the last token"
-    )
-    for handle in (logits, grown, cache):
-        sink.free(handle)
-    step.sharding.forward_after(unit)
-    step.sharding.forward_end()
+    beams = max(1, evaluation.beams)
+    Generation(
+        step.sink,
+        setup,
+        step.sharding,
+        step.units,
+        rows=dims["b"] * beams,
+        prompt=dims["s"],
+        new=evaluation.generate,
+        chosen="beams" if beams > 1 else "greedy",
+    ).run()
 
 
 def save(step: Step) -> None:
