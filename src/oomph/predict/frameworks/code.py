@@ -68,6 +68,8 @@ class Code:
     # Checkpointing.
     #: use_reentrant where the job does not say.
     reentrant: bool = False
+    #: FSDP wraps checkpointed layers (apply_activation_checkpointing), and not checkpoints wrapped ones.
+    checkpoints_within_units: bool = False
     #: Keys and values are part of the model's output although layers are checkpointed.
     caches_recomputed: bool = False
     #: The embedding's output is made to want a gradient where layers are checkpointed, adapters or not.

@@ -100,6 +100,7 @@ def fsdp_qlora(job: Job) -> tuple[Code, ...]:
             zero_grad="after_step",
             clips=False,
             reentrant=True,
+            checkpoints_within_units=True,
             use_orig_params=False,
             adapters_apart=job.method.lora is not None,
             # PEFT 0.9 makes adapters of the base weight's type; its own adapters are of the compute type

@@ -143,6 +143,8 @@ def _nested(job: Job, code: Code | None) -> bool:
     is registered, and nothing counts as needing a prefetch (_register_pre_backward_hooks and _get_handle_to_prefetch in
     torch/distributed/fsdp/_runtime_utils.py). Since transformers 4.52 (GradientCheckpointingLayer of
     modeling_layers.py) a layer checkpoints within itself."""
+    if code is not None and code.checkpoints_within_units:
+        return False
     asked = job.checkpointing.reentrant
     reentrant = (code is not None and code.reentrant) if asked is None else asked
     return (
