@@ -140,7 +140,14 @@ def _batch(command: F) -> F:
 def _method(command: F) -> F:
     return _chain(
         click.option("--method", metavar="NAME", help="full, lora or qlora."),
-        click.option("--lora", metavar="RANK", type=_COUNT, help="LoRA adapters of that rank."),
+        click.option(
+            "--lora",
+            metavar="[RANK]",
+            type=_COUNT,
+            is_flag=False,
+            flag_value=8,
+            help="LoRA adapters of that rank (8, as PEFT's, where none is given).",
+        ),
         click.option(
             "--lora-targets",
             metavar="NAMES",

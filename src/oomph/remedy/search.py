@@ -23,6 +23,7 @@ from oomph.remedy.costs import Cost, cost
 from oomph.remedy.floor import floor_bytes
 from oomph.remedy.pareto import pareto
 from oomph.remedy.room import Planner, Predictor, planned, predicted, quickly, room_elsewhere, room_of, upper
+from oomph.remedy.starving import loads_once, shortage
 
 #: Combinations that are looked at, at most.
 MOST = 20_000
@@ -68,7 +69,8 @@ class FitResult:
     """What a search found. `room_bytes`: what peaks may reach (None: no capacity is known, and nothing was searched).
     `fits`: the job does without changes. `choices`: cheapest first. `nearest`: where nothing fits, the combination that
     comes closest. `not_allowed`: changes that would help and have to be allowed, with the word for --allow. `tried`:
-    combinations whose memory was predicted; `complete`: whether all were."""
+    combinations whose memory was predicted; `complete`: whether all were. `starving`: combinations that fit the card,
+    where the machine has too little RAM for them."""
 
     base: Plan
     room_bytes: int | None
@@ -80,6 +82,7 @@ class FitResult:
     not_allowed: tuple[Change, ...] = ()
     tried: int = 0
     complete: bool = True
+    starving: tuple[Choice, ...] = ()
 
 
 def fit(
@@ -118,9 +121,10 @@ def fit(
         search = _Search(job, room.bytes, headroom, exact, min(most, _WHOLE))
         search.run(_without_deepspeed(job, offered), room.failing)
         choices = _best(search.fitting)
+    starving: list[Choice] = []
     if replay:
-        choices = _replayed(choices, planner)
-    nearest = None if choices else search.nearest
+        choices = _replayed(choices, planner, starving)
+    nearest = None if choices or starving else search.nearest
     return FitResult(
         base,
         room.bytes,
@@ -129,9 +133,10 @@ def fit(
         before,
         tuple(choices),
         nearest,
-        _not_allowed(job, allow, room.failing),
+        _not_allowed(job, allow, room.failing, search),
         search.tried,
         search.complete,
+        tuple(starving),
     )
 
 
@@ -180,38 +185,40 @@ def _confirmed(choices: list[Choice], predictor: Predictor) -> list[Choice]:
     return made
 
 
-def _replayed(choices: list[Choice], planner: Planner) -> list[Choice]:
-    """The first ones with a whole plan. One that does not fit in the allocator, or whose host has too little RAM, is
-    left out; those that may not fit come last."""
+def _replayed(choices: list[Choice], planner: Planner, starving: list[Choice]) -> list[Choice]:
+    """The first ones with a whole plan. One that does not fit in the allocator is left out; one whose machine has too
+    little RAM is put into `starving`, unless loading is all that is short, and one copy of the weights has room. Those
+    that may not fit come last."""
     sure: list[Choice] = []
     open_: list[Choice] = []
     for place, choice in enumerate(choices):
         if len(sure) >= REPLAYED:
             return [*sure, *choices[place:], *open_]
         whole = planner(choice.job, True)
-        if whole.fits is False or _starves(whole):
+        if whole.fits is False:
             continue
-        (sure if whole.fits else open_).append(replace(choice, plan=whole))
+        made = replace(choice, plan=whole)
+        once = loads_once(whole)
+        if once is not None:
+            made = replace(made, changes=(*choice.changes, once))
+        elif shortage(whole) is not None:
+            starving.append(made)
+            continue
+        (sure if whole.fits else open_).append(made)
     return [*sure, *open_]
 
 
-def _starves(plan: Plan) -> bool:
-    """Whether the host is known to have less RAM than the job needs there."""
-    has = plan.job.hardware.host_bytes
-    return (
-        has is not None and plan.host is not None and max(plan.host.load_bytes, plan.host.train_bytes) > has
-    )
-
-
-def _not_allowed(job: Job, allow: Collection[str], failing: frozenset[Phase]) -> tuple[Change, ...]:
-    """The mildest change of each axis that would have to be allowed."""
+def _not_allowed(
+    job: Job, allow: Collection[str], failing: frozenset[Phase], search: _Search
+) -> tuple[Change, ...]:
+    """The mildest change of each axis that would have to be allowed; another GPU only where the job fits it as it is."""
     found: dict[str, Change] = {}
     for changes in axes(job, ALLOWANCES).values():
         for change in changes:
-            if not change.needs or change.needs in allow or not change.phases & failing:
+            if not change.needs or change.needs in allow or not change.phases & failing or change.code in found:
                 continue
-            if change.applies(job) is None:
-                found.setdefault(change.code, change)
+            if change.applies(job) is None and (change.axis != "machine" or search.fits_alone(change)):
+                found[change.code] = change
     return tuple(found.values())
 
 
@@ -313,6 +320,14 @@ class _Search:
                 return None
             job = change.apply(job)
         return job
+
+    def fits_alone(self, change: Change) -> bool:
+        """Whether the change alone makes the job fit."""
+        job = change.apply(self._job)
+        try:
+            return upper(job, self._predict(job)) <= self._room_of(job)
+        except UsageError:
+            return False
 
     def _room_of(self, job: Job) -> int:
         return room_elsewhere(self._room, self._job, job, self._headroom)

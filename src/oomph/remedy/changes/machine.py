@@ -13,6 +13,8 @@ from oomph.remedy.changes.base import EVERYWHERE, Change
 from oomph.remedy.changes.cards import card
 
 _BF16 = (8, 0)
+#: What counts as more memory: cards of one size differ by less.
+_MORE = 1.1
 #: How people write clouds, and what the table calls them.
 CLOUDS = {"gcp": "Google Cloud", "aws": "AWS", "azure": "Azure", "lambda": "Lambda"}
 
@@ -37,8 +39,8 @@ class OtherGpu(Change):
     def applies(self, job: Job) -> str | None:
         """Where it has more memory."""
         now, then = card(job), gpu_named(self.gpu)
-        if now is not None and then.total_bytes <= now.total_bytes:
-            return f"It has no more memory than the {now.name}."
+        if now is not None and then.total_bytes < now.total_bytes * _MORE:
+            return f"It has hardly more memory than the {now.name}."
         if job.precision.compute == "bf16" and then.capability < _BF16:
             return f"The {then.name} has no bf16."
         if job.hardware.capacity_bytes is not None:

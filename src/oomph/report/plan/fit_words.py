@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from oomph.remedy.costs import FORMULAS, Cost
 from oomph.remedy.search import Choice, FitResult
+from oomph.remedy.starving import shortage
 from oomph.report.plan.job_words import tidy
 from oomph.report.plan.words import Rows, phase_of
 from oomph.units import format_bytes
@@ -155,9 +156,21 @@ def not_allowed(found: FitResult) -> list[str]:
     return [f"--allow {word}: {'; '.join(titles)}" for word, titles in by_word.items()]
 
 
+def starving(choice: Choice) -> str:
+    """What a choice that fits the card lacks on the machine; "" for nothing."""
+    lacks = None if choice.plan is None else shortage(choice.plan)
+    if lacks is None:
+        return ""
+    when = "while loading" if lacks.loading else "while training"
+    return (
+        f"{listed(choice)} would fit the card, with {size(choice)}, and needs {format_bytes(lacks.needs)} of host RAM "
+        f"{when}, where the machine has {format_bytes(lacks.has)}."
+    )
+
+
 def notes(found: FitResult) -> list[str]:
     """What the search rests on."""
-    told = []
+    told = [each for each in map(starving, found.starving) if each]
     if any(0 < each.fidelity < _OTHER for each in found.choices):
         told.append("Results that are close: the same mathematics, with another rounding.")
     if found.tried:
