@@ -9,6 +9,8 @@ from typing import Any
 
 from benchmarks.judge.rows import Row
 from oomph.errors import OomphError
+from oomph.hardware.names import gpu
+from oomph.hardware.outside import available_bytes
 from oomph.job.model import Job
 from oomph.phases import Phase
 from oomph.predict.interval import Counter, Situation, band, situation, widen
@@ -103,7 +105,7 @@ def _answer(row: Row, job: Job, plan: Plan) -> Answer:
     if plan.unsupported or not plan.ranks:
         return Answer(row, unsupported="; ".join(plan.unsupported) or "the plan gives no number.")
     where = situation(job)
-    numbers = [_counted(row.metric, rank, where) for rank in plan.ranks]
+    numbers = [_counted(row.metric, rank, where, _most(job)) for rank in plan.ranks]
     known = [each for each in numbers if each is not None]
     if not known:
         return Answer(
@@ -123,6 +125,11 @@ def _answer(row: Row, job: Job, plan: Plan) -> Answer:
     )
 
 
+def _most(job: Job) -> int | None:
+    """The most that PyTorch can have of the job's card; None where it names none."""
+    return available_bytes(gpu(job.hardware.gpu)).high_bytes if job.hardware.gpu else None
+
+
 @dataclass(frozen=True)
 class _Number:
     """A counter's prediction, in bytes; the band that `low` and `high` were widened by is that of `counter`."""
@@ -139,14 +146,14 @@ class _Number:
         return min(self.point, self.low / (1 - its.below)), max(self.point, self.high / (1 + its.above))
 
 
-def _counted(metric: str, rank: RankPlan, where: Situation) -> _Number | None:
+def _counted(metric: str, rank: RankPlan, where: Situation, capacity: int | None) -> _Number | None:
     """A counter on one rank."""
     phases = [rank.phases[each] for each in _COUNTED if each in rank.phases]
     if metric == "end_allocated":
         low, high = widen(rank.end_allocated_bytes, "end_allocated", where)
         return _Number(rank.end_allocated_bytes, low, high, "end of the step", "end_allocated")
     if metric in _REPLAYED:
-        return _reserved(metric, rank, phases)
+        return _reserved(metric, rank, phases, capacity)
     peak = max(phases, key=lambda each: each.allocated_bytes)
     low = max(each.low_bytes for each in phases)
     high = max(each.high_bytes for each in phases)
@@ -157,13 +164,18 @@ def _counted(metric: str, rank: RankPlan, where: Situation) -> _Number | None:
     return _Number(peak.allocated_bytes, low, high, str(peak.phase), "allocated")
 
 
-def _reserved(metric: str, rank: RankPlan, phases: list[PhasePeak]) -> _Number | None:
+def _reserved(metric: str, rank: RankPlan, phases: list[PhasePeak], capacity: int | None) -> _Number | None:
+    """What is reserved: no more than the card has, since PyTorch gives cached memory back before it fails. Where it
+    does, anything down to what is allocated may be left."""
     held = [(each.reserved_bytes, each) for each in phases if each.reserved_bytes is not None]
     if not held:
         return None
     point, peak = max(held, key=lambda each: each[0])
     low = max(each.reserved_low_bytes or its for its, each in held)
     high = max(each.reserved_high_bytes or its for its, each in held)
+    allocated = max(each.allocated_bytes for each in phases)
+    if capacity is not None and allocated <= capacity < point:
+        point, low, high = capacity, min(low, allocated), capacity
     if metric == "nvml_device":
         outside = rank.outside
         point += (outside.low_bytes + outside.high_bytes) // 2
