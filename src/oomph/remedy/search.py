@@ -38,6 +38,8 @@ _DISTANCE = {"unchanged": 0, "close": 1, "changed": 10}
 _LAYOUT = ("model-parallel",)
 #: Axes that lower no allocated bytes of a plan.
 _NOT_SEARCHED = ("allocator", "load")
+#: Share of the peak that a change has to free to be named.
+_WORTH = 0.01
 #: Of an axis with many values (micro-batches), so many are tried.
 _VALUES = 6
 
@@ -211,13 +213,18 @@ def _replayed(choices: list[Choice], planner: Planner, starving: list[Choice]) -
 def _not_allowed(
     job: Job, allow: Collection[str], failing: frozenset[Phase], search: _Search
 ) -> tuple[Change, ...]:
-    """The mildest change of each axis that would have to be allowed; another GPU only where the job fits it as it is."""
+    """The mildest change of each kind that would have to be allowed, where it is worth it."""
     found: dict[str, Change] = {}
     for changes in axes(job, ALLOWANCES).values():
         for change in changes:
-            if not change.needs or change.needs in allow or not change.phases & failing or change.code in found:
+            if (
+                not change.needs
+                or change.needs in allow
+                or not change.phases & failing
+                or change.code in found
+            ):
                 continue
-            if change.applies(job) is None and (change.axis != "machine" or search.fits_alone(change)):
+            if change.applies(job) is None and search.is_worth(change):
                 found[change.code] = change
     return tuple(found.values())
 
@@ -321,11 +328,13 @@ class _Search:
             job = change.apply(job)
         return job
 
-    def fits_alone(self, change: Change) -> bool:
-        """Whether the change alone makes the job fit."""
+    def is_worth(self, change: Change) -> bool:
+        """Whether the change alone lowers the peak; of another GPU, whether the job fits it as it is."""
         job = change.apply(self._job)
         try:
-            return upper(job, self._predict(job)) <= self._room_of(job)
+            if change.axis == "machine":
+                return upper(job, self._predict(job)) <= self._room_of(job)
+            return self._predict(job) < (1 - _WORTH) * self._predict(self._job)
         except UsageError:
             return False
 
