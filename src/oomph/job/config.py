@@ -14,6 +14,8 @@ from oomph.job.model import Dimension, DType, Model
 #: A config.json has some kilobytes; those with a label for each of 20,000 classes have one or two megabytes.
 _LARGEST_BYTES = 16 << 20
 _LONGEST_SHOWN = 200
+#: Denoisers have no model_type of their own; where one is written all the same, the class that it means.
+_CLASSES = {"flux": "FluxTransformer2DModel", "dit": "DiTTransformer2DModel"}
 _DTYPES: dict[str, DType] = {
     "float32": "fp32",
     "float": "fp32",
@@ -30,6 +32,7 @@ def from_config(config: Mapping[str, object], name: str = "") -> Model:
     family = config.get("model_type") or config.get("_class_name") or ""
     if not isinstance(family, str):
         raise InputError(f"The model_type of {name or 'the configuration'} is not a text.")
+    family = _CLASSES.get(family.lower(), family)
     dimensions = tuple(Dimension(key=key, value=pairs[key]) for key in sorted(pairs))
     return Model(name=name, family=family, config=dimensions)
 

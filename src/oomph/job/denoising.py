@@ -34,8 +34,8 @@ _HALF = ("bf16", "fp16")
 
 
 def targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
-    """Where adapters are, and their type: PEFT makes those that are injected in that of the layer that they adapt
-    (tuners_utils.py, _move_adapter_to_device_of_base_layer; a quantised layer has none, so that they stay fp32)."""
+    """Where adapters are, and their type: PEFT makes those that are injected in that of the layer that they adapt, or
+    that in which a quantised layer computes (tuners_utils.py, _move_adapter_to_device_of_base_layer)."""
     lora = job.method.lora
     if lora is None or job.model.family not in DENOISERS:
         return job, ""
@@ -46,11 +46,7 @@ def targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
             f"Adapters on {', '.join(lora.targets)}, as diffusers' script has them (--lora-targets)."
         )
     weights = job.precision.weights
-    if (
-        not {"method.lora", "method.lora.dtype"} & set(said)
-        and job.method.quantization is None
-        and weights in _HALF
-    ):
+    if not {"method.lora", "method.lora.dtype"} & set(said) and weights in _HALF:
         lora = replace(lora, dtype=weights)
         words.append(f"Adapters are {weights}, as the layers that they adapt (method.lora.dtype).")
     return replace(job, method=replace(job.method, lora=lora)), " ".join(words)

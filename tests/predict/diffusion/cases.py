@@ -18,6 +18,7 @@ from oomph.job.model import (
     Method,
     Optimizer,
     Precision,
+    Quantization,
 )
 from oomph.predict.compose.run import compose, setup_of
 from oomph.predict.frameworks import variants
@@ -58,14 +59,18 @@ class Case:
     lora: tuple[str, ...] = ()
     recomputed: bool = False
     accumulation: int = 1
+    quantized: bool = False
 
     def job(self) -> Job:
         """For the plan."""
         low = self.precision.startswith("bf16")
         lora = Lora(rank=8, targets=self.lora, dtype="bf16" if low else "fp32") if self.lora else None
+        method = Method(name="lora", lora=lora) if lora else Method()
+        if self.quantized:
+            method = Method(name="qlora", lora=lora, quantization=Quantization(kind="nf4"))
         return Job(
             model=from_config({"_class_name": self.family, **self.config}, self.name),
-            method=Method(name="lora", lora=lora) if lora else Method(),
+            method=method,
             precision=PRECISIONS[self.precision],
             batch=Batch(
                 micro=self.batch,
@@ -87,8 +92,23 @@ class Case:
             diffusers.utils.logging.set_verbosity_error()
             low, cast = {self.precision.startswith("bf16")}, {self.precision.endswith("autocast")}
             dtype = torch.bfloat16 if low else torch.float32
-            model = diffusers.{self.family}(**{self.config!r})
-            model.to("cuda", dtype=dtype).train()
+            with torch.device("meta"):
+                model = diffusers.{self.family}(**{self.config!r})
+            model.to(dtype).to_empty(device="cpu" if {self.quantized} else "cuda").train()
+            if {self.quantized}:
+                import bitsandbytes
+                for name, module in list(model.named_modules()):
+                    if isinstance(module, torch.nn.Linear):
+                        made = bitsandbytes.nn.Linear4bit(
+                            module.in_features, module.out_features, bias=module.bias is not None,
+                            compute_dtype=torch.bfloat16, compress_statistics=False, quant_type="nf4"
+                        )
+                        if made.bias is not None:
+                            made.bias.data = made.bias.data.to(dtype)
+                        parent, _, last = name.rpartition(".")
+                        setattr(model.get_submodule(parent), last, made)
+                model.to("cuda")
+                model.is_loaded_in_4bit = True
             if {self.lora!r}:
                 import peft
                 model.requires_grad_(False)
@@ -133,16 +153,42 @@ _FLUX_LOOP = """
         out = Pipe._unpack_latents(out, side * 8, side * 8, 8)
         target = noise - latents
         loss = torch.mean(((out.float() - target.float()) ** 2).reshape(batch, -1), 1).mean()
-        return out, target, loss
+        return out, target, loss, noise, packed
 
     for _ in range(2):
         for _ in range(accumulation):
-            out, target, loss = iteration()
-            loss.backward()
+            held = iteration()
+            held[2].backward()
         optimizer.step()
         optimizer.zero_grad()
 """
-LOOPS = {"FluxTransformer2DModel": _FLUX_LOOP}
+_UNET_LOOP = """
+    latents = torch.zeros(batch, 4, side, side, device="cuda", dtype=dtype)
+    prompts = torch.zeros(batch, tokens, model.config.cross_attention_dim, device="cuda", dtype=dtype)
+    more = {}
+    if model.config.addition_embed_type == "text_time":
+        pooled = torch.zeros(batch, 1280, device="cuda", dtype=dtype)
+        more["added_cond_kwargs"] = dict(
+            text_embeds=pooled, time_ids=torch.zeros(batch, 6, device="cuda", dtype=dtype)
+        )
+    scheduler = diffusers.DDPMScheduler(beta_schedule="scaled_linear")
+
+    def iteration():
+        noise = torch.randn_like(latents)
+        timesteps = torch.randint(0, 1000, (batch,), device="cuda").long()
+        noisy = scheduler.add_noise(latents, noise, timesteps)
+        out = call(noisy, timesteps, prompts, return_dict=False, **more)
+        loss = torch.nn.functional.mse_loss(out.float(), noise.float(), reduction="mean")
+        return out, noisy, loss, noise
+
+    for _ in range(2):
+        for _ in range(accumulation):
+            held = iteration()
+            held[2].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+LOOPS = {"FluxTransformer2DModel": _FLUX_LOOP, "UNet2DConditionModel": _UNET_LOOP}
 
 
 def expected(case: Case) -> dict[str, int]:
@@ -162,14 +208,46 @@ def _flux(name: str, **more: Any) -> Case:
     return Case(name, "FluxTransformer2DModel", {**FLUX, **more.pop("config", {})}, **more)
 
 
+SD15 = {"cross_attention_dim": 768, "attention_head_dim": 8}
+SD21 = {
+    "cross_attention_dim": 1024,
+    "attention_head_dim": [5, 10, 20, 20],
+    "use_linear_projection": True,
+}
+SDXL = {
+    "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+    "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
+    "block_out_channels": [320, 640, 1280],
+    "attention_head_dim": [5, 10, 20],
+    "cross_attention_dim": 2048,
+    "transformer_layers_per_block": [1, 2, 10],
+    "use_linear_projection": True,
+    "addition_embed_type": "text_time",
+    "addition_time_embed_dim": 256,
+    "projection_class_embeddings_input_dim": 2816,
+}
+
+
+def _unet(name: str, config: dict[str, Any], **more: Any) -> Case:
+    return Case(name, "UNet2DConditionModel", config, **{"image": 512, "tokens": 77, **more})
+
+
 CASES = (
     _flux("flux-lora", lora=ATTENTION),
     _flux("flux-lora-bf16-one", lora=ATTENTION, precision="bf16", batch=1, config={"guidance_embeds": False}),
     _flux("flux-lora-recomputed", lora=(*ATTENTION, "ff.net.0.proj", "ff.net.2"), recomputed=True, image=512),
     _flux("flux-lora-accumulated", lora=ATTENTION, batch=1, recomputed=True, accumulation=2),
+    _flux("flux-nf4", lora=ATTENTION, quantized=True, precision="bf16"),
+    _flux("flux-nf4-autocast", lora=ATTENTION, quantized=True),
+    _flux("flux-nf4-recomputed", lora=ATTENTION, quantized=True, recomputed=True, image=512),
     _flux("flux-full", precision="fp32-autocast"),
     _flux("flux-full-bf16", precision="bf16", batch=1, image=512),
     _flux("flux-full-fp32", precision="fp32", tokens=128),
     _flux("flux-full-recomputed", precision="fp32-autocast", recomputed=True, batch=1, image=512),
     _flux("flux-full-bf16-recomputed", precision="bf16", recomputed=True),
+    _unet("sd15-lora", SD15, lora=ATTENTION),
+    _unet("sd15-full-recomputed", SD15, precision="fp32-autocast", recomputed=True),
+    _unet("sd15-full-fp32", SD15, precision="fp32", batch=1),
+    _unet("sdxl-lora-recomputed", SDXL, lora=ATTENTION, recomputed=True, image=1024, batch=1),
+    _unet("sdxl-full-bf16", SDXL, precision="bf16", image=768),
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from oomph.errors import UsageError
 from oomph.job.families.build import Parts, Reader
 from oomph.job.families.denoisers import timestep
+from oomph.job.model import Model
 
-__all__ = ["DEFAULTS", "build", "dimensions"]
+__all__ = ["DEFAULTS", "build", "dimensions", "same"]
 
 DEFAULTS: dict[str, dict[str, object]] = {
     "UNet2DConditionModel": {
@@ -30,6 +33,20 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "class_embeddings_concat": False,
     }
 }
+#: What else decides what a UNet runs, with the class's defaults.
+_MORE: dict[str, object] = {
+    "attention_head_dim": 8,
+    "num_attention_heads": None,
+    "norm_num_groups": 32,
+    "addition_embed_type": None,
+    "addition_time_embed_dim": None,
+    "projection_class_embeddings_input_dim": None,
+    "act_fn": "silu",
+    "resnet_time_scale_shift": "default",
+    "upcast_attention": False,
+    "attention_type": "default",
+    "dropout": 0.0,
+}
 #: Keys that change the model in ways that this file does not follow, where they are set.
 _OTHER = (
     "class_embed_type",
@@ -43,6 +60,21 @@ _OTHER = (
 _SWITCHES = ("only_cross_attention", "dual_cross_attention", "class_embeddings_concat")
 #: Features of the pooled text and the image's sizes: only "text_time" (XL) is followed.
 _ADDED = "text_time"
+
+
+def same(model: Model, config: Mapping[str, object]) -> bool:
+    """Whether a model runs what a UNet of this configuration does. What a configuration gives for all blocks alike may
+    be one number, or one for each."""
+    read = Reader(model, {**DEFAULTS["UNet2DConditionModel"], **_MORE})
+    other = {**DEFAULTS["UNet2DConditionModel"], **_MORE, **config}
+    keys = (*DEFAULTS["UNet2DConditionModel"], *_MORE, *_OTHER)
+    return all(_plain(read.raw(key)) == _plain(other.get(key)) for key in keys)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return value[0] if len(set(value)) == 1 else tuple(value)
+    return value
 
 
 def dimensions(read: Reader) -> dict[str, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import pieces
+from oomph.predict.compose.denoise_around import Around
 from oomph.predict.compose.denoise_play import Log, Player, Segment
 from oomph.predict.compose.denoise_setup import Denoising
 from oomph.predict.compose.setup import Setup
@@ -39,6 +40,14 @@ class DenoiseStep(Step):
                 self._by_name[each.name] = each
         if self.its.constants:
             self.sink.alloc(self.its.constants, Category.PARAMETERS, "constants of quantised weights")
+        around = Around(self.its)
+        if around.encodes_text:
+            self.sink.alloc(around.text_bytes, Category.PARAMETERS, "text encoders")
+        if around.encodes_images:
+            self.sink.alloc(around.vae_bytes, Category.PARAMETERS, "autoencoder")
+        if around.averages:
+            for size in around.average_sizes:
+                self.sink.alloc(size, Category.PARAMETERS, "average of the weights (EMA)")
         self.sharding.setup()
         self._parameters = tuple(self.sharding.optimizer_parameters())
         self.stepper.setup(self.sink, self._parameters)
@@ -56,11 +65,27 @@ class DenoiseStep(Step):
             self.sharding.step_end()
             self._first = False
             self.sharding.zero_grad()
+            self._average()
             self.end_bytes = getattr(self.sink, "current_bytes", 0)
+
+    def _average(self) -> None:
+        """A parameter's distance to its average, and that times the rate (training_utils.py, EMAModel.step)."""
+        around = Around(self.its)
+        if around.averages:
+            largest = max(around.average_sizes)
+            both = [
+                self.sink.alloc(largest, Category.TEMPORARIES, "differences to averages") for _ in range(2)
+            ]
+            for handle in both:
+                self.sink.free(handle)
 
     def _iteration(self, log: Log) -> None:
         self._handles = {}
         numbers = self.its.unit_numbers
+        around = Around(self.its)
+        if around.encodes_images:
+            self.sink.phase(Phase.FORWARD, "the autoencoder")
+            self._alone(around.autoencoder(decodes=False, images=self.setup.job.batch.micro))
         self.sink.phase(Phase.FORWARD, "latents and timesteps")
         self.next_batch(self.sink.alloc(log.inputs, Category.ACTIVATIONS, "batch"))
         self.sharding.forward_begin()
@@ -75,6 +100,36 @@ class DenoiseStep(Step):
         self.let_go()
         self._backward(log)
         self._kept = [self._handles[each] for each in log.kept if each in self._handles]
+
+    def _alone(self, denoising: Denoising) -> None:
+        """A forward without gradients, of which nothing is left."""
+        log = log_of(denoising, accumulates=False, grad=False)
+        self._handles = {}
+        batch = self.sink.alloc(log.inputs, Category.ACTIVATIONS, "batch")
+        for segment in log.forward:
+            self._events(log, segment)
+        for handle in (batch, *self._handles.values()):
+            self.sink.free(handle)
+        self._handles = {}
+
+    def validate(self) -> None:
+        """Images from prompts: a pipeline with text encoders, denoiser and autoencoder; then latents are decoded."""
+        images = self.setup.job.evaluation.batch
+        if not images:
+            return
+        around, sink = Around(self.its), self.sink
+        sink.phase(Phase.EVAL, "the pipeline's parts")
+        parts = []
+        if around.is_flux or not around.encodes_text:
+            parts.append(sink.alloc(around.text_bytes, Category.PARAMETERS, "text encoders of the pipeline"))
+        if not around.encodes_images:
+            parts.append(sink.alloc(around.vae_bytes, Category.PARAMETERS, "autoencoder"))
+        sink.phase(Phase.EVAL, "denoising")
+        self._alone(around.validating(images))
+        sink.phase(Phase.EVAL, "latents are decoded")
+        self._alone(around.autoencoder(decodes=True, images=images))
+        for handle in parts:
+            sink.free(handle)
 
     def _backward(self, log: Log) -> None:
         numbers = self.its.unit_numbers
@@ -114,7 +169,16 @@ _MOST_LOGS = 64
 def log_of(denoising: Denoising, accumulates: bool, grad: bool = True) -> Log:
     """What one iteration does; made once and kept."""
     setup, job = denoising.setup, denoising.setup.job
-    key = (pieces.key_of(setup), job.batch.image_size, job.checkpointing.mode, accumulates, grad)
+    key = (
+        type(denoising),
+        tuple(sorted(denoising.dims.items())),
+        denoising.variant.precision,
+        str(denoising.variant.more),
+        pieces.key_of(setup),
+        job.checkpointing.mode,
+        accumulates,
+        grad,
+    )
     known = _LOGS.get(key)
     if known is None:
         if len(_LOGS) >= _MOST_LOGS:
@@ -131,4 +195,5 @@ def compose_denoiser(setup: Setup, sink: Sink, steps: int = 2) -> DenoiseStep:
     step = DenoiseStep(setup, sink, sharding, stepper_for(setup.job), units, denoising=denoising)
     step.load()
     step.train(steps)
+    step.validate()
     return step

@@ -18,6 +18,7 @@ from oomph.predict.engine.graph import Grads, Graph, Node
 from oomph.predict.engine.heap import Heap, Storage, Tensor
 from oomph.predict.engine.play import Scope, run
 from oomph.predict.engine.program import Values
+from oomph.predict.engine.widening import Widening
 from oomph.predict.programs.load import Program
 from oomph.predict.programs.parts import Part
 from oomph.predict.sink import rounded
@@ -191,9 +192,10 @@ class Player:
             denoising.weight,
             setup.gpu,
             setup.torch,
-            autocast=setup.precision.endswith("autocast"),
+            autocast=denoising.autocast,
             adapters=adapters,
             cached=cached,
+            widening=Widening() if denoising.widens else None,
         )
 
     def _bind(self, scope: Scope, part: Part) -> None:
@@ -209,6 +211,8 @@ class Player:
     def _put(scope: Scope, number: int, tensor: Tensor) -> None:
         scope.tensors[number] = tensor
         scope.storages[scope.program.tensors[number][0]] = tensor.storage
+        if scope.widening is not None and tensor.dtype == "fp32" != scope.program.tensors[number][3]:
+            scope.widening.wide.add(number)
 
     def _checkpointed(self, part: Part, module: str) -> None:
         came = [self._latest[name].tensor(there) for name, there in part.tensors.values()]

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from oomph.errors import UsageError
+from oomph.job.denoising import FLUX, UNET
 from oomph.job.families import dimensions
 from oomph.job.families.architecture import Parameter
 from oomph.job.families.build import Reader
+from oomph.job.families.unet import same as same_unet
 from oomph.job.model import ITEM_BYTES
 from oomph.predict.compose.setup import Setup, constant_bytes, packed_bytes
 from oomph.predict.compose.units import Units
@@ -16,11 +18,17 @@ from oomph.predict.engine.play import Weight
 from oomph.predict.programs.parts import DenoiserFile, DenoiserVariant, load_parts
 from oomph.predict.sharding.base import Unit, UnitParameter
 
-#: The file of each family.
-FILES = {"FluxTransformer2DModel": "diffusers-flux"}
+#: The files of each family; of UNets there is one for each configuration that was recorded.
+FILES = {
+    FLUX: ("diffusers-flux",),
+    UNET: ("diffusers-unet-sd15", "diffusers-unet-sd21", "diffusers-unet-sdxl"),
+}
 _HALF = ("bf16", "fp16")
-#: Pixels of a latent's side, and latents of a FLUX token's side (pipeline_flux.py: _pack_latents).
-_LATENT, _PACKED = 8, 2
+#: Pixels of a latent's side; latents of the side of FLUX's tokens (pipeline_flux.py: _pack_latents), and of what sizes
+#: of UNets are recorded in.
+_LATENT, _PACKED, _GRAIN = 8, 2, 8
+#: enable_gradient_checkpointing leaves it out (unet_2d_blocks.py, UNetMidBlock2DCrossAttn).
+_NEVER = "mid_block.resnets.0"
 
 
 def is_denoiser(family: str) -> bool:
@@ -36,10 +44,17 @@ class Denoising:
 
     @cached_property
     def file(self) -> DenoiserFile:
-        """The recorded programs."""
-        found = load_parts(FILES[self.setup.job.model.family])
-        assert found is not None
-        return found
+        """The recorded programs. Raises UsageError for a configuration that was not recorded."""
+        model = self.setup.job.model
+        files = [load_parts(each) for each in FILES[model.family]]
+        for each in files:
+            config = {} if each is None else each.variants[0].more.get("config", {})
+            if each is not None and (model.family != UNET or same_unet(model, config)):
+                return each
+        raise UsageError(
+            f"unsupported: a {model.family} of this configuration has not been recorded (Stable Diffusion 1.5, 2.1 and "
+            "XL are); `oomph trace` runs the training script itself."
+        )
 
     @cached_property
     def dims(self) -> dict[str, int]:
@@ -47,6 +62,8 @@ class Denoising:
         job = self.setup.job
         dims = dict(dimensions(job.model))
         dims["b"], dims["s"] = job.batch.micro, job.batch.sequence or 0
+        if job.model.family == UNET:
+            return {**dims, "side": (job.batch.image_size or 0) // (_LATENT * _GRAIN)}
         side = (job.batch.image_size or 0) // (_LATENT * _PACKED)
         dims["rows"] = dims["columns"] = side
         dims["n"] = side * side
@@ -80,9 +97,18 @@ class Denoising:
         return {stack: self.setup.architecture.depth(stack) for stack in self.setup.architecture.stacks}
 
     def checkpoints(self, module: str) -> bool:
-        """Whether a module is checkpointed: enable_gradient_checkpointing is for all."""
-        del module
-        return self.setup.job.checkpointing.mode == "full"
+        """Whether a module is checkpointed: enable_gradient_checkpointing is for all but one."""
+        return self.setup.job.checkpointing.mode == "full" and module != _NEVER
+
+    @property
+    def widens(self) -> bool:
+        """Whether 4-bit layers hand on fp32 that they were given under autocast (widening.py)."""
+        return self.setup.widens
+
+    @property
+    def autocast(self) -> bool:
+        """Whether it runs under autocast."""
+        return self.setup.precision.endswith("autocast")
 
     # -- parameters -------------------------------------------------------------------------------------------------
 

@@ -44,8 +44,8 @@ def missing(job: Job) -> Iterator[str]:
         yield "other checkpoints of a denoiser than enable_gradient_checkpointing's"
     if job.activation_offload:
         yield "offloading a denoiser's activations to the host"
-    if job.evaluation.batch or job.evaluation.generate:
-        yield "validation images (the pipeline's text encoders and the decoding of latents)"
+    if job.evaluation.generate:
+        yield "text from a denoiser"
 
 
 def _method(job: Job) -> Iterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from oomph.job.denoising import DENOISERS
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.programs.load import ProgramFile, Variant, load
 from oomph.units import format_bytes
@@ -23,8 +24,8 @@ _TAKES_MASK = frozenset(("eager", "sdpa", "sdpa_efficient", "flash_attention_2",
 _WITHOUT = ("litgpt", "lightning-thunder", "torchtitan", "torchtune", "minimind", "megatron-lm", "nanotron")
 #: Since when packed samples are told apart by their position ids.
 _FINDS_PACKED = (4, 53)
-#: Families without padding: they read images.
-_IMAGES = ("vit",)
+#: Families without padding, or whose attention has no mask for that of prompts: they read images.
+_IMAGES = frozenset(("vit", *DENOISERS))
 
 
 def has_padding(job: Job) -> bool:

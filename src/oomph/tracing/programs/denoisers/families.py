@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oomph.tracing.programs.denoisers import flux, unet
+from oomph.tracing.programs.denoisers import flux, unet, vae
 from oomph.tracing.programs.denoisers.record import Denoiser, Recorded, record
 from oomph.tracing.programs.denoisers.sizes import Sizes
 from oomph.tracing.programs.forward import Studio
@@ -29,6 +29,7 @@ class Family:
     names: Sequence[str]
     alone: bool = True
     sizes: Callable[[Sequence[Mapping[str, int]], Sequence[str]], Symbols] = Symbols
+    precisions: Sequence[str] = PRECISIONS
 
 
 def _flux(kind: Mapping[str, Any], precision: str) -> Denoiser:
@@ -57,11 +58,24 @@ def _unet(name: str) -> Family:
 
     return Family(
         "UNet2DConditionModel",
-        ({},),
+        ({"config": dict(unet.CONFIGS[name])},),
         denoiser,
         lambda _kind, one: unet.sets(one),
         unet.NAMES,
+        alone=False,
         sizes=Sizes,
+    )
+
+
+def _vae(kind: Mapping[str, Any], precision: str) -> Denoiser:
+    latents, decodes = int(kind["latents"]), bool(kind["decodes"])
+    return Denoiser(
+        lambda _dimensions: vae.build(latents),
+        vae.decode if decodes else vae.encode,
+        vae.batch(latents, decodes),
+        lambda _net: (),
+        (),
+        precision,
     )
 
 
@@ -73,6 +87,16 @@ FAMILIES: Mapping[str, Family] = {
         lambda _kind, one: flux.sets(one),
         flux.NAMES,
     ),
+    "vae": Family(
+        "AutoencoderKL",
+        tuple({"latents": latents, "decodes": decodes} for latents in (4, 16) for decodes in (False, True)),
+        _vae,
+        lambda _kind, one: vae.sets(one),
+        vae.NAMES,
+        alone=False,
+        sizes=Sizes,
+        precisions=("bf16", "fp32"),
+    ),
     **{f"unet-{name}": _unet(name) for name in unet.CONFIGS},
 }
 
@@ -80,7 +104,7 @@ FAMILIES: Mapping[str, Family] = {
 def ways(family: Family, precisions: Sequence[str] = ()) -> Iterator[tuple[Mapping[str, Any], str, bool]]:
     """Kind, precision, and whether the batch is one."""
     for kind in family.kinds:
-        for precision in precisions or PRECISIONS:
+        for precision in precisions or family.precisions:
             for one in (False, True) if family.alone else (False,):
                 yield kind, precision, one
 
