@@ -21,11 +21,11 @@ PHASES = ("forward", "backward", "optimizer", "eval")
 
 
 class Tracer:
-    """A process that has imported torch once, and forks for each case."""
+    """A process that has imported torch once, and forks for each case. `worker`: the module that it runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: str = "tests.predict.grid.worker") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.predict.grid.worker"],
+            [sys.executable, "-m", worker],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

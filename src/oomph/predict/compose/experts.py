@@ -67,6 +67,13 @@ def missing(job: Job) -> Iterator[str]:
             )
     if model.family == "deepseek_v3" and model.get("rope_interleave", True) is not True:
         yield "deepseek_v3 whose rotated dimensions are not interleaved"
+    if model.family in LATENT and job.precision.weights in ("bf16", "fp16"):
+        strategy = job.parallel.strategy
+        if strategy.startswith("fsdp1") or (strategy.startswith("fsdp2") and lora is None):
+            yield (
+                f"FSDP of {model.family} with {job.precision.weights} weights: transformers keeps routers in fp32, and "
+                "FSDP asks for one type in each unit (--set precision.weights=fp32)"
+            )
     if model.get("output_router_logits") is True:
         yield "the auxiliary loss of routers (output_router_logits)"
     if lora is not None and model.family in _CONVERTED and major_of(job.framework) >= 5:
@@ -80,7 +87,13 @@ def assumptions(job: Job) -> Iterator[str]:
     model = job.model
     if model.family not in FAMILIES:
         return
-    if job.parallel.expert == 1:
+    old = below(job.framework, "transformers", 5) is True
+    if old and not (model.family == "mixtral" and below(job.framework, "transformers", 4, 49)):
+        yield (
+            "Before transformers 5 a layer's experts ran one after the other: today's class is played, which computes "
+            "them together and keeps as many rows."
+        )
+    elif job.parallel.expert == 1:
         yield (
             "Experts run as products of groups of rows: tokens times experts of each, in all, however they are spread "
             "over the experts."
@@ -90,6 +103,8 @@ def assumptions(job: Job) -> Iterator[str]:
     if job.method.quantization is not None and major_of(job.framework) >= 5:
         yield "Experts stay as they are: bitsandbytes quantises linear layers, and transformers 5 has none of experts."
     if model.family == "gpt_oss":
+        if job.attention == "sdpa":
+            yield "gpt_oss runs eager attention: its class has sinks, for which there is no sdpa."
         yield "MXFP4 weights are made bf16 when they are loaded (Mxfp4Config(dequantize=True)), as training needs."
     if model.family in LATENT:
         yield "Routers' weights, which transformers keeps in fp32, are counted in the type of the other weights."
