@@ -93,7 +93,9 @@ def _dora(job: Job) -> Iterator[str]:
         yield "DoRA beside tensor parallelism"
     if job.method.quantization is not None and job.method.quantization.kind == "gptq4":
         yield "DoRA on GPTQ's layers (PEFT has none)"
-    again = below(job.framework, "peft", 0, 14) or (job.method.lora is not None and job.method.lora.dropout > 0)
+    again = below(job.framework, "peft", 0, 14) or (
+        job.method.lora is not None and job.method.lora.dropout > 0
+    )
     if job.model.family == "gpt2" and again:
         yield "DoRA with dropout on GPT-2's Conv1D (PEFT leaves a gradient of each adapted weight)"
 

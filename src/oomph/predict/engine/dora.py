@@ -202,7 +202,9 @@ class DoraAdapters(PeftAdapters):
             matrix = self._temporary(scope, weight.shape, _LOW, "weight cast by autocast")
             casts.append(matrix)
         rows, outputs = numel(source.shape) // source.shape[-1], base.shape[-1]
-        flat = look(scope, "aten.view", source, (rows, source.shape[-1]), contiguous((rows, source.shape[-1])))
+        flat = look(
+            scope, "aten.view", source, (rows, source.shape[-1]), contiguous((rows, source.shape[-1]))
+        )
         turned = heap.view(matrix, (matrix.shape[1], matrix.shape[0]), (1, matrix.shape[1]))
         made = apply(scope, "aten.mm", [flat, turned], (rows, outputs), source.dtype)
         result = look(scope, "aten._unsafe_view", made, base.shape, contiguous(base.shape))
