@@ -79,6 +79,8 @@ class Step:
     _first: bool = True
     _ties: dict[str, str] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
+    #: First parts of tied weights' gradients, where the optimizer steps in backward.
+    _halves: dict[str, int] = field(default_factory=dict)
     _views: set[str] = field(default_factory=set)
     #: The batch of the last forward: the loop's variable has it until there is another one (-1: none).
     _batch: int = -1
@@ -92,9 +94,12 @@ class Step:
                     self._by_name[each.name] = each
         for parameter in self.setup.architecture.parameters:
             if parameter.tied:
-                self._ties[parameter.name] = parameter.tied
-        if self.setup.constants:
-            self.sink.alloc(self.setup.constants, Category.PARAMETERS, "constants of quantised weights")
+                self._ties |= {parameter.name: parameter.tied, **dict(self.setup.code.ties)}
+        if constants := self.setup.constants:
+            parallel = self.setup.job.parallel
+            if self.setup.code.shards_constants and parallel.strategy.startswith("fsdp2"):
+                constants = -(-constants // (parallel.shard_size or parallel.data))
+            self.sink.alloc(constants, Category.PARAMETERS, "constants of quantised weights")
         self.sharding.setup()
         self._parameters = tuple(self.sharding.optimizer_parameters())
         self.stepper.setup(self.sink, self._parameters)
@@ -178,6 +183,16 @@ class Step:
                 break
         self.sink.free(handle)
 
+    def _step_tied(self, name: str, handle: int, size_bytes: int) -> None:
+        """A tied weight's gradient where the optimizer steps in backward: its hook runs when both parts are there."""
+        first = self._halves.pop(name, None)
+        if first is None:
+            self._halves[name] = handle
+            return
+        self.stepper.step(self.sink, (self._parameter(name, size_bytes),), self._first)
+        self.sink.free(first)
+        self.sink.free(handle)
+
     def grads(
         self, unit: int, piece: Piece, handles: Sequence[int], earlier: list[Grad] | None = None
     ) -> list[Grad]:
@@ -187,6 +202,9 @@ class Step:
             handle = handles[each.number] if each.number >= 0 else -1
             name = self._ties.get(each.parameter, each.parameter)
             if handle < 0 or not each.parameter:
+                continue
+            if self.stepper.in_backward and name in self._ties.values():
+                self._step_tied(name, handle, each.bytes)
                 continue
             if unit in self.units.outside and name in self._seen:
                 self._tied_sum(name, handle, each.bytes, [] if earlier is None else earlier)
@@ -378,14 +396,13 @@ class Forward:
         sink.phase(Phase.FORWARD, "output layer and loss")
         if step.units.head:
             step.sharding.forward_before(step.units.head)
-        self.head = pieces.head(
-            self.setup,
+        self.head = self.end(
             Mode(
                 accumulates=accumulates,
                 requires=self.requires(self.setup.layers),
                 joined=self.setup.root_joins,
                 wide=self.wide(self.setup.layers),
-            ),
+            )
         )
         handed: Sequence[int] = [hidden]
         if self.head.model is not None:
@@ -398,6 +415,10 @@ class Forward:
         self.kept = [self.head_handles[each] for each in self.head.kept if self.head_handles[each] >= 0]
         if self.head.model is None:
             self._returned()
+
+    def end(self, mode: Mode) -> Piece:
+        """What follows the layers."""
+        return pieces.head(self.setup, mode)
 
     def _returned(self) -> None:
         """The output layer's and the model's hooks: before the loss, where that is the caller's."""

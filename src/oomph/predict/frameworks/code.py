@@ -110,6 +110,8 @@ class Code:
     lora_fp32: bool = True
 
     # Quantised weights.
+    #: Block constants of quantised weights are sharded with them (torchao's NF4Tensor; bitsandbytes' are attributes).
+    shards_constants: bool = False
     #: The output layer is quantised too (Fabric's bitsandbytes plugin replaces every nn.Linear).
     quantizes_head: bool = False
     #: bitsandbytes up to 0.42: MatMul4Bit keeps its input as an attribute of ctx: it is not freed by backward, but when
@@ -123,6 +125,8 @@ class Code:
     fusions: frozenset[str] = frozenset()
     #: Embedding and head are two tensors even where the checkpoint ties them.
     unties: bool = False
+    #: Under which names of its own this framework's programs have a tied weight: that, and the one it is tied to.
+    ties: tuple[tuple[str, str], ...] = ()
     #: What torch.compile compiles where the job says compile.
     compiled: Compiled = "model"
     #: The optimizer's implementation where the job does not say.

@@ -106,6 +106,8 @@ def torchtune(job: Job) -> tuple[Code, ...]:
         # full fine-tuning's configs of Llama 3 name embedding and output as units (custom_sharded_layers)
         units="blocks_and_embeddings" if job.method.name == "full" else "blocks",
         reduces_in_compute=True,
+        ties=(("output.weight", "tok_embeddings.weight"),),
+        shards_constants=True,
         lora="torchtune",
         lora_casts_input=False,
         lora_fp32=False,
