@@ -213,7 +213,7 @@ def test_a_sequence_is_no_longer_than_the_positions_by_default(run, planner) -> 
         ("gpt2 --machine p4d.24xlarge --gpu h100", "p4d.24xlarge has NVIDIA A100-SXM4-40GB"),
         ("gpt2 --machine h100", "No cloud machine is known by the name h100"),
         ("gpt2 --rank two", "--rank 'two': give the number of a rank"),
-        ("gpt2 --rank 1", "--rank 1: there are 1 ranks, 0 to 0"),
+        ("gpt2 --rank 1", "--rank 1: there is one rank, 0"),
         ("gpt2 -o nowhere/answer.txt", "the folder nowhere does not exist"),
         ("gpt2 --save-job job.json", "a job file ends in .toml"),
         ("gpt2 -o job.toml --save-job job.toml", "two outputs go to this file"),

@@ -108,7 +108,9 @@ def test_machines_are_not_said_to_be_too_small_for_what_cannot_be_predicted(run,
         raise UsageError("unsupported: expert parallelism.")
 
     whole = machines.compare_machines
-    monkeypatch.setattr(machines, "compare_machines", lambda *asked: whole(*asked, predictor=refuse))
+    monkeypatch.setattr(
+        machines, "compare_machines", lambda *asked, **more: whole(*asked, **more, predictor=refuse)
+    )
     result = run(*BASE, "--gpus", "lambda")
     assert result.exit_code == 2
     assert "unsupported: expert parallelism." in result.stderr

@@ -1,7 +1,7 @@
 """transformers' classes of older releases on padded batches: the collator's mask has a zero. Only what runs otherwise
 with it: eager attention has a mask anyway.
 
-    python -m tools.frameworks.record old_transformers_padded PATH transformers-4.45-padded --version transformers=4.45.2
+  python -m tools.frameworks.record old_transformers_padded PATH transformers-4.45-padded --version transformers=4.45.2
 """
 
 from __future__ import annotations

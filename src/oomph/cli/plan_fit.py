@@ -161,6 +161,10 @@ def _largest(
 
     what: Literal["batch", "seq", "params"] = request.maximum  # type: ignore[assignment] # click has checked it
     found = largest(understood.job, what, headroom)
+    if found.value is None:
+        raise UsageError(
+            f"--max {what}: nothing says how much memory there is; name a card (--gpu) or give --capacity"
+        )
     code = 1 if found.value == 0 else 0
     if output_format == "json":
         from oomph.report.plan import search_json
@@ -178,9 +182,11 @@ def _largest(
 def _machines(
     request: Request, understood: Understood, clouds: tuple[str, ...], headroom: float, output_format: str
 ) -> tuple[str, int]:
+    from oomph.hardware.names import asked as asked_gpu
     from oomph.remedy.machines import compare_machines
 
-    found = compare_machines(understood.job, clouds, headroom)
+    named = asked_gpu(request.gpu).gpu.short_name if request.gpu else ""
+    found = compare_machines(understood.job, clouds, headroom, gpu=named, any_half=understood.open_precision)
     refused = [each.refused for each in found if each.refused]
     if found and len(refused) == len(found):  # nothing was predicted, so nothing can be said to fit or not
         raise UsageError(max(refused, key=refused.count))

@@ -28,12 +28,13 @@ _USUAL = 8
 @dataclass(frozen=True)
 class Understood:
     """A job as it was asked for. `notes` are sentences about what was read, `assumptions` about what nobody said.
-    `unsupported`: what the files ask for that a job cannot say."""
+    `unsupported`: what the files ask for that a job cannot say. `open_precision`: nobody said a precision."""
 
     job: Job
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
+    open_precision: bool = False
 
 
 @dataclass
@@ -70,7 +71,8 @@ def job_of(request: Request) -> Understood:
         raise UsageError(
             "No model is named: give its name (meta-llama/Llama-3.1-8B), a folder with its config.json, or a job file"
         )
-    return Understood(job, assumptions, given.notes, given.unsupported)
+    open_precision = not any(path.split(".")[0] == "precision" for path in said)
+    return Understood(job, assumptions, given.notes, given.unsupported, open_precision)
 
 
 def _with_values(job: Job, values: dict[str, object]) -> Job:

@@ -105,7 +105,8 @@ def _rank(plan: Plan, asked: str | None) -> RankPlan | None:
         raise UsageError(f"--rank {asked[:60]!r}: give the number of a rank")
     rank, every = int(word), plan.job.parallel.ranks
     if rank >= every:
-        raise UsageError(f"--rank {rank}: there are {every:,} ranks, 0 to {every - 1}")
+        there = f"there are {every:,} ranks, 0 to {every - 1}" if every > 1 else "there is one rank, 0"
+        raise UsageError(f"--rank {rank}: {there}")
     for each in plan.ranks:
         if _names(each.ranks, rank):
             return each

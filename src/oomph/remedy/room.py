@@ -27,20 +27,27 @@ def planned(job: Job, replay: bool) -> Plan:
 
 
 def predicted(job: Job) -> int:
-    """The default predictor: the job is filled and checked, then its peaks are added up."""
+    """The default predictor: the job is filled and checked, then its peaks are added up. Where nothing says whether
+    attention has a mask, the higher one counts: what is found has to fit with it."""
+    from oomph.predict.compose.masks import open_job
     from oomph.predict.plan import peak_bytes
 
-    return peak_bytes(_filled(job))
+    filled = _filled(job)
+    masked = open_job(filled)
+    return max(peak_bytes(each) for each in (filled, masked) if each is not None)
 
 
 def quickly(job: Job) -> int:
-    """The predictor of a search: as `predicted`, from a few layers where all are equal (`remedy.short`)."""
+    """The predictor of a search: as `predicted`, from a few layers where all are equal (`remedy.short`), with a mask
+    alone where there may be one."""
     from oomph.predict.compose import supported
+    from oomph.predict.compose.masks import open_job
     from oomph.predict.plan import peak_bytes
     from oomph.remedy.short import short_peak_bytes
 
     filled = _filled(job)
     supported.check(filled)
+    filled = open_job(filled) or filled
     found = short_peak_bytes(filled)
     return peak_bytes(filled) if found is None else found
 

@@ -251,3 +251,9 @@ def test_what_versions_of_transformers_do_by_themselves():
     ):
         job, _ = merge(read(json.dumps(plain | {"transformers_version": version})), gpus=2)
         assert (job.parallel.strategy, job.optimizer.impl) == (strategy, impl)
+
+
+def test_no_inner_path_is_printed():
+    _, notes = merge(accelerate(distributed_type="FSDP"), accelerate(distributed_type="MULTI_GPU"))
+    assert any(note.startswith("distributed_type = FSDP") and "contradict" in note for note in notes)
+    assert not any("given." in note for note in notes)

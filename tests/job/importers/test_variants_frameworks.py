@@ -123,7 +123,9 @@ def test_axolotl_loads_in_the_dtype_of_training():
     assert job(AXOLOTL | {"bfloat16": True}).precision == Precision(weights="bf16", compute="bf16")
     assert job(AXOLOTL).precision == Precision()
     assert job(AXOLOTL).optimizer == Optimizer(impl="fused")
-    assert job(AXOLOTL).batch == Batch(micro=1, sequence=512)
+    assert job(AXOLOTL).batch == Batch(micro=1, sequence=512, padding="longest")
+    assert job(AXOLOTL | {"pad_to_sequence_len": True}).batch.padding == "max_length"
+    assert job(AXOLOTL | {"sample_packing": True}).batch.padding is None
 
 
 def test_methods_of_axolotl():

@@ -78,11 +78,14 @@ def _contradiction(
     (here, a), (there, b) = one, other
     if a.value == b.value or path.startswith(("given.needs.", "given.engine", "framework.")):
         return
-    taken = a.value if first else b.value
+    taken = a if first else b
+    # Paths of `given.` are no fields of a job: what the files say names them.
+    inner = path.startswith("given.")
+    field = "" if inner else f"{path}: "
     if there.kind == "command" and not first:
-        facts.note(f"{path}: the command's {b.quote} replaces {a.quote} ({here.name or here.kind})")
+        facts.note(f"{field}the command's {b.quote} replaces {a.quote} ({here.name or here.kind})")
         return
     facts.note(
-        f"{path}: {a.quote} ({here.name or here.kind}) and {b.quote} ({there.name or there.kind}) contradict each "
-        f"other; taken is {taken}"
+        f"{field}{a.quote} ({here.name or here.kind}) and {b.quote} ({there.name or there.kind}) contradict each "
+        f"other; taken is {taken.quote if inner else taken.value}"
     )

@@ -120,6 +120,14 @@ def machine_notes(found: Sequence[MachineFit]) -> list[str]:
     ]
     if not all(each.same_batch for each in found):
         told.append("* A step there has another number of samples: its GPUs do not divide them.")
+    older = sorted({each.machine.gpu for each in found if each.in_fp16})
+    if older:
+        told.append(
+            f"Planned in fp16 there, as the cards have no bf16: {', '.join(older)} (nothing says the precision: "
+            "--precision)."
+        )
+    if any(each.machine.count > 1 for each in found):
+        told.append("What there is of a card is less by the most that NCCL takes.")
     refused: dict[str, int] = {}
     for each in found:
         if each.refused:

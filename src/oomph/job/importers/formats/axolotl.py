@@ -251,6 +251,9 @@ def _finish(collector: Collector, settings: Mapping[str, object]) -> None:
     collector.default("optimizer.name", "adamw", f"{_SOURCE} of optimizer (adamw_torch_fused)")
     collector.default("optimizer.impl", "fused", f"{_SOURCE} of optimizer (adamw_torch_fused)")
     collector.default("given.many", "ddp", "axolotl with several processes")
+    if not collector.get("batch.packed"):
+        filled = "max_length" if settings.get("pad_to_sequence_len") is True else "longest"
+        collector.default("batch.padding", filled, "axolotl's collator fills up samples that are not packed")
     if collector.get("given.chunked"):
         collector.default("loss", "chunked_ce", "chunked_cross_entropy = true")
     evaluation = whole(collector.get("given.eval_batch"))

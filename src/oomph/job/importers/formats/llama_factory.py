@@ -165,6 +165,10 @@ def _finish(collector: Collector, settings: Mapping[str, object]) -> None:
         collector.put(
             "batch.packed", True, "neat_packing" if collector.get("given.neat") else "stage", "packed"
         )
+    if not collector.get("batch.packed"):
+        collector.default(
+            "batch.padding", "longest", "LLaMA-Factory's collator fills up to the longest sample"
+        )
     collector.default("attention", "sdpa", f"{_SOURCE} of flash_attn (auto)")
     if collector.get("given.muon"):
         hf_keys.put_optimizer(collector, hf_keys.OPTIMIZERS["muon"], "use_muon", True)

@@ -131,3 +131,4 @@ def read_trl(collector: Collector, arguments: Mapping[str, object], trainer: str
             collector.default("given.mixed", "bf16", "TRL's default of bf16")
     if not collector.get("batch.packed") and name == "SFT":
         collector.note("no packing: planned is a batch whose longest sample reaches the maximum length")
+        collector.default("batch.padding", "longest", "TRL's collator fills up to the longest sample")
