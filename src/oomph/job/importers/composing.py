@@ -21,7 +21,7 @@ _AUTO: dict[str, tuple[str, Callable[[int], int]]] = {
 
 def model(facts: Facts) -> Model:
     """The model: of a config.json, or by its name where one of that name is known here; else the name alone."""
-    known = _model(facts)
+    known = _with_pipeline(facts, _model(facts))
     if facts.get("given.untied") and known.get("tie_word_embeddings") is not False and known.config:
         others = [each for each in known.config if each.key != "tie_word_embeddings"]
         untied = Dimension(key="tie_word_embeddings", value=False)
@@ -29,6 +29,19 @@ def model(facts: Facts) -> Model:
             name=known.name, family=known.family, config=tuple(sorted([*others, untied], key=lambda d: d.key))
         )
     return known
+
+
+def _with_pipeline(facts: Facts, known: Model) -> Model:
+    """What a denoiser's script has beside it, under `pipeline` of its configuration."""
+    beside = [
+        Dimension(key=path.removeprefix("given."), value=True)
+        for path, value in facts.values.items()
+        if path.startswith("given.pipeline.") and value.value is True
+    ]
+    if not beside or not known.family:
+        return known
+    config = sorted([*known.config, *beside], key=lambda each: each.key)
+    return Model(name=known.name, family=known.family, config=tuple(config))
 
 
 def _model(facts: Facts) -> Model:
@@ -169,6 +182,8 @@ def precision(facts: Facts, known: Model) -> None:
             facts.values["method.lora.dtype"] = Value(mixed, "DeepSpeed casts the whole module")
     elif mixed in ("bf16", "fp16"):
         weights = loaded
+        if facts.get("given.frozen_in_mixed") and mixed == "bf16":
+            facts.values.setdefault("method.lora.dtype", Value("bf16", "PEFT: as the layers that they adapt"))
         # accelerate: trainable parameters of low precision are cast to fp32 before FSDP shards them.
         if not adapters and strategy.startswith("fsdp"):
             weights = "fp32"
@@ -187,6 +202,8 @@ def _loaded(facts: Facts, known: Model) -> str:
     given = facts.get("given.weights")
     if isinstance(given, str) and given != "auto":
         return given
+    if facts.get("given.frozen_in_mixed") and facts.get("given.mixed") in ("bf16", "fp16"):
+        return str(facts.get("given.mixed"))
     stored = stored_dtype(known)
     version = framework(facts).version("transformers")
     if given == "auto" or (

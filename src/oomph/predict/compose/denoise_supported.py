@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oomph.job.denoising import DENOISERS, FLUX
+from oomph.job.families.build import Reader
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.compose.denoise_setup import is_denoiser
 
+#: What is said of a pipeline's parts that are not on the GPU while training.
+_AWAY = {
+    "text_encoders": "Text encoders are not on the GPU while training: prompts' embeddings were made before",
+    "vae": "The autoencoder is not on the GPU while training: latents were made before",
+}
 _STRATEGIES = ("none", "ddp")
 _LOSSES = ("default", "eager_fp32", "eager_bf16")
 _ATTENTION = ("sdpa", "sdpa_flash")
-#: The capability from which the recorded attention kernel is there.
-_FLASH = (8, 0)
 
 
 def applies(job: Job) -> bool:
@@ -77,8 +81,9 @@ def assumptions(job: Job) -> tuple[str, ...]:
     """What a plan of a denoiser takes for granted."""
     if not applies(job):
         return ()
-    there = (
-        "Images are square. Latents and the prompts' embeddings are there: neither autoencoder nor text encoders are "
-        "on the GPU (docs/diffusion.md says what they take)."
-    )
-    return (there, "Scratch memory of cuDNN and of bitsandbytes is left out.")
+    read = Reader(job.model)
+    found = ["Images are square. Scratch memory of cuDNN and of bitsandbytes is left out."]
+    for key, words in _AWAY.items():
+        if not read.switch(f"pipeline.{key}"):
+            found.append(f"{words} (--set model.config.pipeline.{key}=true where it is otherwise).")
+    return tuple(found)

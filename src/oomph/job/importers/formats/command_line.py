@@ -216,7 +216,7 @@ def _script(collector: Collector, command: shell.Command, flags: Mapping[str, ob
     elif {"finetuning_type", "cutoff_len"} & set(flags):
         llama_factory.read_table(collector, flags)
     elif "pretrained_model_name_or_path" in flags:
-        diffusers.read_flags(collector, flags)
+        diffusers.read_flags(collector, flags, command.script)
     else:
         _huggingface(collector, command, flags)
 

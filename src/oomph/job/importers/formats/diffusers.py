@@ -13,6 +13,10 @@ from oomph.job.importers.imported import Collector, Handler
 from oomph.job.importers.values import flag, noted, refused, to_flag, to_whole
 
 _SOURCE = "diffusers' scripts: their default"
+#: Scripts that let go of text encoders before they train; and of the autoencoder too. Others keep them, though some
+#: delete their names: a list still refers to them (train_dreambooth_lora_flux.py).
+_WITHOUT_TEXT = frozenset(("train_dreambooth_flux",))
+_WITHOUT_BOTH = frozenset(("train_text_to_image_sdxl", "train_dreambooth_lora_flux_miniature"))
 
 
 def _eight_bit(collector: Collector, key: str, value: object) -> None:
@@ -23,6 +27,11 @@ def _eight_bit(collector: Collector, key: str, value: object) -> None:
 def _efficient(collector: Collector, key: str, value: object) -> None:
     if flag(value):
         collector.put("attention", "sdpa_efficient", key, value)
+
+
+def _average(collector: Collector, key: str, value: object) -> None:
+    if flag(value):
+        collector.put("given.pipeline.ema", True, key, value)
 
 
 _KEYS: dict[str, Handler] = {
@@ -37,17 +46,19 @@ _KEYS: dict[str, Handler] = {
     "enable_xformers_memory_efficient_attention": _efficient,
     "rank": to_whole("method.lora.rank"),
     "train_text_encoder": refused("a second model that trains"),
-    "use_ema": refused("an average of the weights beside them"),
+    "use_ema": _average,
+    "offload_ema": refused("an average of the weights on the host"),
+    "foreach_ema": refused("an average of the weights by foreach"),
     "use_prodigy": refused(),
     "optimizer": refused("another optimizer than AdamW"),
     "lora_layers": hf_keys.targets,
     "controlnet_model_name_or_path": refused("a ControlNet beside the model"),
-    "cache_latents": noted("the autoencoder is not counted while training"),
+    "cache_latents": noted("the autoencoder is not on the GPU while training"),
 }
 
 
-def read_flags(collector: Collector, flags: Mapping[str, object]) -> None:
-    """Reads the flags of a command line."""
+def read_flags(collector: Collector, flags: Mapping[str, object], script: str = "") -> None:
+    """Reads the flags of a command line; `script` is the file that it starts."""
     collector.put("framework.name", "diffusers", "command", "diffusers' flags")
     plain = dict(flags)
     if str(plain.get("optimizer", "")).lower() == "adamw":
@@ -56,5 +67,14 @@ def read_flags(collector: Collector, flags: Mapping[str, object]) -> None:
     collector.default("batch.micro", 4, f"{_SOURCE} of train_batch_size")
     collector.default("optimizer.name", "adamw", f"{_SOURCE} of the optimizer")
     collector.default("given.many", "ddp", "accelerate with several processes")
-    if "method.lora.rank" in collector.values:
+    name = script.rpartition("/")[2].removesuffix(".py")
+    if "method.lora.rank" in collector.values or "_lora" in name:
         collector.put("given.lora", True, "rank", flags.get("rank"))
+        collector.default("method.lora.rank", 4, f"{_SOURCE} of rank")
+        # What is frozen is cast to weight_dtype; what trains whole stays fp32.
+        collector.put("given.frozen_in_mixed", True, "mixed_precision", "the frozen weights' type")
+    if name.startswith("train_") and name not in _WITHOUT_BOTH:
+        if name not in _WITHOUT_TEXT:
+            collector.default("given.pipeline.text_encoders", True, f"{name}: they stay on the GPU")
+        if not flag(flags.get("cache_latents", False)):
+            collector.default("given.pipeline.vae", True, f"{name}: it makes the latents of each batch")
