@@ -43,6 +43,8 @@ AttentionName = Literal[
 LossName = Literal[
     "default", "eager_fp32", "eager_bf16", "triton_ce", "chunked_ce", "fused_linear_ce", "loss_parallel"
 ]
+ObjectiveName = Literal["default", "dpo", "kto", "orpo", "reward", "grpo", "rloo", "ppo"]
+ReferenceName = Literal["copy", "adapters_off", "precomputed", "none"]
 OptimizerImpl = Literal[
     "foreach", "fused", "for_loop", "capturable", "in_backward", "bnb", "bnb_paged", "torchao"
 ]
@@ -212,6 +214,25 @@ class Evaluation(_Part, frozen=True):
     beams: int = 1
 
 
+class Objective(_Part, frozen=True):
+    """What the model is trained for, where that is not what its own class computes (TRL's trainers). `reference`: the
+    model that log-probabilities are compared with: a copy of the weights, the model with its adapters off, none because
+    they were computed before, none at all (None: as TRL has it by default). completion: tokens of a sample (which
+    `batch.sequence` counts with its prompt) that are scored, or generated (None: all but one). generations: completions
+    of one prompt. steps_per_generation: micro-batches that are generated at once (None: batch.accumulation).
+    `rollouts`: who generates; vLLM in the trainer's process takes the share `vllm_memory` of the card, and with
+    `vllm_sleep` gives it back while the model trains."""
+
+    name: ObjectiveName = "default"
+    reference: ReferenceName | None = None
+    completion: int | None = None
+    generations: int = 8
+    steps_per_generation: int | None = None
+    rollouts: Literal["transformers", "vllm_colocate", "vllm_server"] = "transformers"
+    vllm_memory: float = 0.3
+    vllm_sleep: bool = False
+
+
 class Framework(_Part, frozen=True):
     """Whose code trains: transformers, trl, litgpt, torchtitan, torchtune, lightning, ... ("" where not known), and
     versions as pairs (library, version) sorted by library."""
@@ -264,4 +285,5 @@ class Job(_Part, frozen=True):
     framework: Framework = Framework()
     hardware: Hardware = Hardware()
     evaluation: Evaluation = Evaluation()
+    objective: Objective = Objective()
     allocator: str = ""

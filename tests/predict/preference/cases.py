@@ -18,6 +18,7 @@ from oomph.job.model import (
     Lora,
     Method,
     Model,
+    Objective,
     Optimizer,
     Precision,
 )
@@ -49,6 +50,7 @@ class Case:
     lora: bool = False
     settings: dict[str, Any] = field(default_factory=dict, hash=False)
     evaluation: dict[str, Any] = field(default_factory=dict, hash=False)
+    objective: dict[str, Any] = field(default_factory=dict, hash=False)
     more: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
@@ -85,6 +87,7 @@ class Case:
             optimizer=Optimizer(impl="foreach" if self.kind == "generate" else "fused"),
             checkpointing=Checkpointing(mode="full" if full else "none"),
             evaluation=Evaluation(**self.evaluation),
+            objective=Objective(name="default" if self.kind in plain else self.kind, **self.objective),  # type: ignore[arg-type]
             framework=Framework(name=plain.get(self.kind, "trl")),
             hardware=Hardware(gpu="a100-sxm4-80gb"),
         )

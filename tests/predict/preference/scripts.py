@@ -149,7 +149,7 @@ def _prefers(case: dict[str, Any]) -> None:
     more: dict[str, Any] = {}
     if case["lora"]:
         more["peft_config"] = LoraConfig(r=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
-    elif kind in ("dpo", "kto"):
+    elif kind in ("dpo", "kto") and not settings.get("precompute_ref_log_probs"):
         more["ref_model"] = _model(case)
     if kind == "grpo":
         more["reward_funcs"] = lambda completions, **_: [float(place) for place in range(len(completions))]

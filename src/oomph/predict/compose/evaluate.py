@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from oomph.job.model import Dimension, Job, Method, Model
+from oomph.job.model import Job
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import pieces
@@ -19,6 +19,7 @@ from oomph.predict.compose.inference import NO_GRAD, Head, Pass, loose
 from oomph.predict.compose.rollout import Generation
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
+from oomph.predict.compose.undropped import without_dropout
 
 
 def after_training(step: Step) -> None:
@@ -40,28 +41,8 @@ def evaluating(setup: Setup) -> Setup:
         micro=evaluation.batch or job.batch.micro,
         sequence=evaluation.sequence or job.batch.sequence,
     )
-    evaluated = msgspec.structs.replace(
-        job, batch=batch, model=_without_dropout(job.model), method=_adapters_without_dropout(job.method)
-    )
+    evaluated = without_dropout(msgspec.structs.replace(job, batch=batch))
     return Setup(evaluated, setup.code, setup.gpu, setup.torch)
-
-
-def _without_dropout(model: Model) -> Model:
-    """The model as `eval()` leaves it."""
-    config = [
-        msgspec.structs.replace(each, value=0.0) if "drop" in each.key and each.value else each
-        for each in model.config
-    ]
-    if not any("drop" in each.key for each in config):
-        config.append(Dimension(key="dropout", value=0.0))
-    return msgspec.structs.replace(model, config=tuple(config))
-
-
-def _adapters_without_dropout(method: Method) -> Method:
-    """The adapters as `eval()` leaves them."""
-    if method.lora is None:
-        return method
-    return msgspec.structs.replace(method, lora=msgspec.structs.replace(method.lora, dropout=0.0))
 
 
 def evaluate(step: Step) -> None:
