@@ -92,6 +92,7 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
         setup.gpu,
         setup.torch,
         autocast=setup.precision.endswith("autocast"),
+        efficient=setup.job.attention == "sdpa_efficient",
         adapters=adapters_for(setup),
         keeps_inputs=setup.code.quantized_input_kept and setup.job.method.quantization is not None,
         ring=setup.ring,
@@ -283,6 +284,8 @@ def _head(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
     after = section(inner, "after")
     if code.loss == losses.LINEAR != recorded_loss(inner.variant):
         return _linear_head(inner, scope, after, mode)
+    if code.loss == losses.MEAN:
+        return _mean_of_logits(scope, after, mode)
     loss = section(inner, "loss")
     root = inner.program.kept["loss"]
     kept = [each for each in inner.program.kept.values() if each != root]
@@ -325,6 +328,20 @@ def _instead(setup: Setup, loss: str) -> Any:
     raise UsageError(
         f"unsupported: the loss {loss} with {setup.code.label} is not modelled; `oomph trace` runs the training script "
         "itself."
+    )
+
+
+def _mean_of_logits(scope: Scope, after: Section, mode: Mode) -> Piece:
+    """The output layer, and the mean of its result in the caller's code, which keeps the logits."""
+    number = after.outlet
+    assert number is not None
+    return build(
+        scope,
+        after,
+        requires=mode.requires,
+        pinned=mode.pinned,
+        kept=(number,),
+        finish=lambda scope: losses.mean(scope, scope.tensor(number)),
     )
 
 

@@ -21,6 +21,8 @@ LINEAR = "fused_linear_ce"
 LOW = "eager_bf16"
 RECORDED = "eager_fp32"
 PARALLEL = "loss_parallel"
+#: No job can ask for it: a script takes the mean of the logits as its loss.
+MEAN = "mean"
 
 
 def fused(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[Any]) -> bool:
@@ -138,6 +140,23 @@ def low(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence[Any
     scope.storages[scope.program.tensors[results[0]][0]] = source.storage
     scope.low.add(results[0])
     return True
+
+
+def mean(scope: Scope, logits: Tensor) -> Tensor:
+    """The mean of all logits; its gradient is a tensor of their size (derivatives.yaml, mean)."""
+    heap = scope.heap
+    loss = heap.new((), logits.dtype, "loss")
+    if scope.graph is not None and logits.requires:
+        node = scope.graph.add("mean", [logits], [loss])
+        node.metas = [logits]
+        node.back = _spread
+    return loss
+
+
+def _spread(heap: Heap, node: Node, _grads: Grads) -> list[Tensor | None]:
+    logits = node.metas[0]
+    assert logits is not None
+    return [heap.new(logits.shape, logits.dtype, "gradient of the logits")]
 
 
 def split_at_head(section: Section, scope: Scope, head: str) -> tuple[Section, int, str]:

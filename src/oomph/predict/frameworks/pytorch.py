@@ -126,7 +126,7 @@ def minimind(job: Job) -> tuple[Code, ...]:
         Code(
             framework="minimind",
             label="MiniMind's memory benchmark",
-            loss="eager_fp32" if job.loss == "default" else job.loss,
+            loss="mean" if job.loss in ("default", "eager_fp32") else job.loss,
             logits_through_backward=True,
             loss_through_step=True,
             logits_through_step=True,
