@@ -14,7 +14,6 @@ from oomph.predict.compose import supported
 from oomph.predict.compose.choice import kind, window
 from oomph.predict.compose.run import setup_of
 from oomph.predict.frameworks import variants
-from oomph.predict.plan import plan
 from tests.predict.families.cases import BERT, CASES, LLAMA, VIT
 
 BY_NAME = {case.name: case for case in CASES}
@@ -42,19 +41,6 @@ def test_a_head_that_was_not_recorded_is_refused():
 def test_what_an_encoder_is_trained_for_is_an_assumption():
     sentences = supported.assumptions(BY_NAME["bert-classifier"].job())
     assert any("classification of sequences" in each and "BertForMaskedLM" in each for each in sentences)
-
-
-@pytest.mark.parametrize(
-    ("family", "config"),
-    [
-        ("t5", {"d_model": 512, "d_ff": 2048, "num_layers": 6, "num_heads": 8, "vocab_size": 32128}),
-        ("bart", {"d_model": 768, "vocab_size": 50265}),
-    ],
-)
-def test_encoder_decoders_are_refused_by_name(family, config):
-    found = plan(Job(model=model(family, config), batch=Batch(sequence=128)))
-    assert len(found.unsupported) == 1
-    assert found.unsupported[0].startswith(f"{family} under transformers")
 
 
 def test_images_of_another_size_are_refused():

@@ -10,6 +10,8 @@ from oomph.predict.compose.denoise_setup import is_denoiser
 from oomph.predict.compose.evaluate import after_training
 from oomph.predict.compose.pipeline import PipelineRank, compose_rank
 from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.stacks import is_stacked
+from oomph.predict.compose.stacks_step import compose_stacks
 from oomph.predict.compose.step import Step, micro_batches
 from oomph.predict.compose.units import Units, units_of
 from oomph.predict.frameworks.code import Code
@@ -42,6 +44,8 @@ def compose(
         return compose_denoiser(setup, sink, steps)
     if setup.job.parallel.pipeline > 1:
         return compose_rank(setup, sink, steps, stage)
+    if is_stacked(setup.job.model.family):
+        return compose_stacks(setup, sink, steps)
     units = units or units_of(setup)
     sharding = strategy_for(
         setup.job, units.units, sink, setup.code, micro_batches=micro_batches(setup.job)

@@ -18,6 +18,7 @@ from oomph.predict.engine.program import with_views
 from oomph.predict.engine.sequence_parallel import Split, divide
 from oomph.predict.frameworks.code import Code
 from oomph.predict.programs.load import Program, ProgramFile, Variant, load
+from oomph.predict.programs.stacks import stacked_families
 
 #: What of a head turns with the position where the configuration does not say (their classes' configuration_*.py).
 _ROTARY = {
@@ -304,7 +305,7 @@ class Setup:
     @property
     def without_mask(self) -> str:
         """What is said where batches may be padded and attention with a mask has not been recorded; else ""."""
-        if not masks.may_be_padded(self.job):
+        if not masks.may_be_padded(self.job) or self.job.model.family in stacked_families():
             return ""
         return masks.lacking(self.job, self.file, self._stem, self.attention)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oomph.predict.compose.denoise_setup import is_denoiser
 from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.stacks import is_stacked
 
 _HEADS = {
     "equal": "as many key-value heads as heads",
@@ -14,7 +15,7 @@ _HEADS = {
 
 def stand_ins(setup: Setup) -> tuple[str, ...]:
     """Sentences for the plan's assumptions. One key-value head is a group of all heads: the same operators."""
-    if is_denoiser(setup.job.model.family):
+    if is_denoiser(setup.job.model.family) or is_stacked(setup.job.model.family):
         return ()
     recorded, dims = setup.variant.heads, setup.dims
     if not recorded or "heads" not in dims:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from oomph.errors import UsageError
 from oomph.job.families import dimensions
 from oomph.job.model import ITEM_BYTES, Job
-from oomph.predict.compose import denoise_supported, experts
+from oomph.predict.compose import denoise_supported, experts, stacks_supported
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
+from oomph.predict.compose.stacks import is_stacked
 from oomph.predict.frameworks.versions import below
 
 #: Families whose layers tensor parallelism divides by heads and by the width of the feed-forward network alone.
@@ -76,6 +77,8 @@ def _missing(job: Job) -> Iterator[str]:
         yield from _tensor_parallel(job)
     if job.evaluation.generate and job.model.family in (*_CLASSES, *_IMAGES):
         yield f"generation by an encoder ({job.model.family})"
+    if is_stacked(job.model.family):
+        yield from stacks_supported.missing(job)
     if job.model.family in _IMAGES:
         yield from _images(job)
     elif job.batch.image_size is not None:
@@ -161,7 +164,10 @@ def _of_encoders(job: Job) -> Iterator[str]:
 
 def assumptions(job: Job) -> tuple[str, ...]:
     """What a plan takes for granted where the job asks for something that is modelled in part."""
-    found = [*_of_encoders(job), *denoise_supported.assumptions(job), *experts.assumptions(job)]
+    found = [*_of_encoders(job)]
+    if is_stacked(job.model.family):
+        found += stacks_supported.assumptions(job)
+    found += [*denoise_supported.assumptions(job), *experts.assumptions(job)]
     if job.precision.compute == "fp8":
         found.append(
             "fp8 products are played as bf16 ones: copies in fp8, which are half as large, are left out."

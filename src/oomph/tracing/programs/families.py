@@ -285,11 +285,11 @@ def model(
     with no_init_weights():
         net = auto.from_config(config, attn_implementation=attention)
     if attention == "flash_attention_2":
-        _as_with_flash_attn(sys.modules[type(net).__module__])
+        as_with_flash_attn(sys.modules[type(net).__module__])
     return net
 
 
-def _as_with_flash_attn(module: ModuleType) -> None:
+def as_with_flash_attn(module: ModuleType) -> None:
     """Some modules import this only where the flash_attn package is installed, for which a stand-in came later."""
     from transformers import modeling_flash_attention_utils as utilities
 

@@ -1,0 +1,59 @@
+"""What decides which program of several stacks a job runs: its dimensions, its task, its form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oomph.job.families import dimensions
+from oomph.job.families.build import Reader
+from oomph.predict.compose.setup import Setup
+
+if TYPE_CHECKING:
+    from oomph.predict.compose.stacks import Stacks
+
+#: Tokens of a target where nothing says how many: max_target_length of transformers' run_summarization.py and
+#: run_translation.py.
+TARGET = 128
+#: What a family is trained for where its class does not say.
+_TASKS = {"t5": "seq2seq_lm", "bart": "seq2seq_lm"}
+
+
+def dims_of(setup: Setup) -> dict[str, int]:
+    """Dimensions of the model and the batch on this rank; `t`: tokens of a target."""
+    job = setup.job
+    dims = dict(dimensions(job.model))
+    dims["b"] = job.batch.micro
+    dims["s"] = job.batch.sequence or 1
+    dims["t"] = job.batch.target or min(TARGET, dims["s"])
+    read = Reader(job.model)
+    if job.model.family == "t5":
+        dims["buckets"] = read.optional("relative_attention_num_buckets") or 32
+    if job.method.lora is not None:
+        dims["rank"] = job.method.lora.rank
+    return dims
+
+
+def task_of_job(setup: Setup) -> str:
+    """What the model is trained for, as programs name it."""
+    return _TASKS[setup.job.model.family]
+
+
+def form_of(setup: Setup) -> str:
+    """Which of the family's forms the configuration is; "other" where it was not recorded."""
+    model = setup.job.model
+    if model.family != "t5":
+        return ""
+    gated = str(model.get("feed_forward_proj", "relu")).startswith("gated-")
+    scaled = model.get("tie_word_embeddings") is not False
+    return "gated" if gated and not scaled else "" if scaled and not gated else "other"
+
+
+def attention_of(stacks: Stacks) -> str:
+    """The variant's attention."""
+    name = stacks.setup.job.attention
+    recorded = {each.attention for each in stacks.file.variants}
+    if name in ("flash_attention_2", "flash_attention_3"):
+        return "flash_attention_2" if stacks.setup.precision != "fp32" else "sdpa"
+    if name == "sdpa_math":
+        return name
+    return "eager" if name == "eager" or "sdpa" not in recorded else "sdpa"

@@ -1,0 +1,209 @@
+"""Models with several stacks: transformers' own class in a traced loop, and the plan of the same job."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+
+from oomph.hardware.names import gpu as gpu_named
+from oomph.job.model import (
+    Batch,
+    Checkpointing,
+    Dimension,
+    Evaluation,
+    Framework,
+    Hardware,
+    Job,
+    Lora,
+    Method,
+    Model,
+)
+from oomph.predict.compose.run import compose, setup_of
+from oomph.predict.frameworks import variants
+from oomph.predict.peak_sink import PeakSink
+from tests.predict.families.cases import PRECISIONS, TYPES
+from tests.tracing.programs import traced
+
+T5 = {
+    "d_model": 512,
+    "d_kv": 64,
+    "d_ff": 2048,
+    "num_layers": 4,
+    "num_heads": 8,
+    "vocab_size": 32128,
+    "relative_attention_num_buckets": 32,
+    "dropout_rate": 0.1,
+    "decoder_start_token_id": 0,
+}
+FLAN = {
+    **T5,
+    "d_ff": 1024,
+    "num_heads": 6,
+    "num_decoder_layers": 3,
+    "feed_forward_proj": "gated-gelu",
+    "tie_word_embeddings": False,
+}
+BART = {
+    "d_model": 768,
+    "encoder_layers": 3,
+    "decoder_layers": 4,
+    "encoder_attention_heads": 12,
+    "decoder_attention_heads": 12,
+    "encoder_ffn_dim": 3072,
+    "decoder_ffn_dim": 3072,
+    "vocab_size": 50265,
+    "max_position_embeddings": 1024,
+    "dropout": 0.1,
+}
+_PAIRS = """
+tokens = torch.zeros(batch, source, dtype=torch.int64, device="cuda")
+inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "use_cache": False}
+inputs["labels"] = torch.zeros(batch, target, dtype=torch.int64, device="cuda")
+"""
+
+
+@dataclass(frozen=True)
+class StackedCase:
+    """A set-up. `auto` is transformers' class that makes the model; `inputs` the lines that make a batch."""
+
+    name: str
+    family: str
+    config: dict[str, Any] = field(hash=False)
+    auto: str = "AutoModelForSeq2SeqLM"
+    inputs: str = _PAIRS
+    batch: int = 8
+    source: int | None = 256
+    target: int | None = 128
+    image: int | None = None
+    precision: str = "bf16-autocast"
+    attention: str = "sdpa"
+    lora: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    recomputed: bool = False
+    evaluates: bool = False
+    gpu: str = "a100-80gb"
+
+    def job(self) -> Job:
+        """For the plan."""
+        lora = Lora(rank=8, targets=self.lora) if self.lora else None
+        return Job(
+            model=Model(name=self.name, family=self.family, config=_flat(self.config)),
+            method=Method(name="lora" if lora else "full", lora=lora, frozen=self.frozen),
+            precision=PRECISIONS[self.precision],
+            batch=Batch(micro=self.batch, sequence=self.source, target=self.target, image_size=self.image),
+            checkpointing=Checkpointing(mode="full" if self.recomputed else "none", reentrant=False),
+            evaluation=Evaluation(batch=self.batch if self.evaluates else None),
+            attention=self.attention,  # type: ignore[arg-type]
+            framework=Framework(name="pytorch", versions=(("torch", "2.13.0"), ("transformers", "5.24.0"))),
+            hardware=Hardware(gpu=gpu_named(self.gpu).short_name),
+        )
+
+    def program(self) -> str:
+        """For PyTorch: two steps in a plain loop."""
+        weights, _, cast = self.precision.partition("-")
+        stored = TYPES["fp32" if cast else weights]
+        start = f"""
+            import contextlib, warnings
+            warnings.simplefilter("ignore")
+            import transformers
+            from transformers.initialization import no_init_weights
+            config = transformers.AutoConfig.for_model({self.family!r}, **{self.config!r})
+            with no_init_weights():
+                model = transformers.{self.auto}.from_config(
+                    config, dtype=torch.{stored}, attn_implementation={self.attention!r}
+                )
+            model.tie_weights()
+            model.to("cuda").train()
+            for name, parameter in model.named_parameters():
+                if name.startswith({self.frozen!r} or ("-",)):
+                    parameter.requires_grad_(False)
+            if {self.lora!r}:
+                import peft
+                model = peft.get_peft_model(model, peft.LoraConfig(r=8, target_modules={_targets(self.lora)!r}))
+            if {self.recomputed}:
+                model.gradient_checkpointing_enable({{"use_reentrant": False}})
+                if {self.lora!r}:
+                    model.enable_input_require_grads()
+            optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad])
+            batch, source, target, image = {self.batch}, {self.source}, {self.target}, {self.image}
+        """
+        end = f"""
+            for _ in range(2):
+                optimizer.zero_grad()
+                with torch.autocast("cuda", torch.{TYPES[weights]}) if {bool(cast)} else contextlib.nullcontext():
+                    out = model(**inputs)
+                    loss = out.loss
+                loss.backward()
+                optimizer.step()
+            if {self.evaluates}:
+                model.eval()
+                with torch.no_grad():
+                    with torch.autocast("cuda", torch.{TYPES[weights]}) if {bool(cast)} else contextlib.nullcontext():
+                        seen = model(**inputs)
+        """
+        return textwrap.dedent(start) + self.inputs + textwrap.dedent(end)
+
+
+def _targets(lora: tuple[str, ...]) -> Any:
+    """As PEFT takes them: a pattern, or names."""
+    return list(lora)
+
+
+def _flat(config: dict[str, Any], prefix: str = "") -> tuple[Dimension, ...]:
+    """As a config.json is read: nested ones with dots."""
+    found: list[Dimension] = []
+    for key in sorted(config):
+        value = config[key]
+        if isinstance(value, dict):
+            found += _flat(value, f"{prefix}{key}.")
+        else:
+            found.append(
+                Dimension(key=prefix + key, value=tuple(value) if isinstance(value, list) else value)
+            )
+    return tuple(sorted(found, key=lambda each: each.key))
+
+
+def expected(case: StackedCase) -> dict[str, int]:
+    """Peaks of the trace by phase."""
+    return dict(traced(case.program(), gpu=case.gpu).peak_by_phase)
+
+
+def found(case: StackedCase) -> dict[str, int]:
+    """Peaks of the plan by phase."""
+    its, sink = case.job(), PeakSink()
+    compose(setup_of(its, variants(its)[0]), sink)
+    return {phase.value: peak.bytes for phase, peak in sink.peaks().items()}
+
+
+def _t5(name: str, **more: Any) -> StackedCase:
+    return StackedCase(f"t5-{name}", "t5", T5, **more)
+
+
+def _flan(name: str, **more: Any) -> StackedCase:
+    return StackedCase(f"flan-t5-{name}", "t5", FLAN, **more)
+
+
+def _bart(name: str, **more: Any) -> StackedCase:
+    return StackedCase(f"bart-{name}", "bart", BART, **more)
+
+
+CASES = (
+    _t5("fp32", precision="fp32"),
+    _t5("autocast"),
+    _t5("bf16", precision="bf16", attention="eager"),
+    _t5("lora", lora=("q", "v")),
+    _t5("lora-recomputed", lora=("q", "v"), recomputed=True, precision="bf16"),
+    _t5("recomputed", recomputed=True, batch=32, source=512),
+    _t5("evaluated", evaluates=True, batch=16),
+    _flan("fp32", precision="fp32", target=64),
+    _flan("autocast-eager", attention="eager", target=192),
+    _flan("lora", lora=("q", "v"), precision="bf16", batch=1, source=512),
+    _bart("fp32", precision="fp32"),
+    _bart("autocast", source=512, target=64),
+    _bart("bf16-eager", precision="bf16", attention="eager"),
+    _bart("lora", lora=("q_proj", "v_proj")),
+    _bart("lora-recomputed", lora=("q_proj", "v_proj"), recomputed=True),
+    _bart("recomputed", recomputed=True, batch=16, target=256),
+    _bart("one", batch=1, precision="fp32", evaluates=True),
+)
