@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from oomph.memory.kernels.attention import efficient_workspace_bytes, round_up, rounded_head
 from oomph.predict.engine.graph import Grads, Node
-from oomph.predict.engine.heap import ITEM, Heap, Tensor
+from oomph.predict.engine.heap import ITEM, Heap, Tensor, contiguous, numel
 from oomph.predict.engine.rules.base import Call, first, rule
 from oomph.predict.engine.rules.pointwise import like
 
@@ -28,21 +28,23 @@ def flash_package(call: Call) -> None:
 
 @rule("aten._scaled_dot_product_efficient_attention")
 def efficient(call: Call) -> None:
-    """The same, for any dtype; a mask is saved too."""
+    """The same, for any dtype; a mask is saved too, and one that was learned has a gradient."""
     capability = call.gpu.capability if call.gpu is not None else (8, 0)
     dropout = call.number(5, 0.0) > 0
 
     def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
         return _efficient_back(heap, node, grads, capability, dropout)
 
-    _attention(call, back, 2)
+    bias = call.tensors[3] if len(call.tensors) > 3 else None
+    _attention(call, back, 2, None if bias is None or not bias.requires else bias)
 
 
-def _attention(call: Call, back: object, heads_at: int) -> None:
+def _attention(call: Call, back: object, heads_at: int, bias: Tensor | None = None) -> None:
     query, key, value = call.tensors[:3]
-    node = call.node(edges=[query, key, value], results=call.results[:1])
+    edges = [query, key, value] if bias is None else [query, key, value, bias]
+    node = call.node(edges=edges, results=call.results[:1])
     call.graph.save(node, *call.tensors, *call.results)
-    node.metas = [query, key, value, call.results[0]]
+    node.metas = [query, key, value, call.results[0], bias]
     node.attributes["heads_at"] = heads_at
     node.back = back  # type: ignore[assignment]
 
@@ -54,7 +56,7 @@ def _gradients(heap: Heap, node: Node) -> list[Tensor | None]:
 
 def _flash_back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
     grad = first(grads)
-    query, key, _, out = node.metas
+    query, key, _, out = node.metas[:4]
     assert query is not None
     assert key is not None
     batch, heads, rows, size = query.shape
@@ -113,6 +115,12 @@ def _efficient_back(
     assert value is not None
     batch, heads, rows, size = query.shape
     found = _gradients(heap, node)
+    bias = node.metas[4]
+    if bias is not None:
+        # Its rows begin at multiples of 16 elements (_efficient_attention_backward).
+        padded = (*bias.shape[:-1], round_up(bias.shape[-1], 16))
+        storage = heap.allocate(numel(padded) * ITEM[query.dtype], "gradient of the mask")
+        found.append(Tensor(storage, bias.shape, contiguous(padded), query.dtype))
     half = ITEM[query.dtype] == 2
     row_sums = 4 * batch * heads * rows
     if half:
