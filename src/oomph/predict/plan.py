@@ -116,8 +116,9 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
 
 
 def _trainable(job: Job, total: int, ranks: Sequence[Step | PipelineRank]) -> int:
-    """How many parameters train, of the whole model: tensor-parallel ranks have parts of them."""
-    if job.method.name == "full" and not job.method.frozen and job.parallel.tensor > 1:
+    """How many parameters train, of the whole model: tensor- and expert-parallel ranks have parts of
+    them."""
+    if job.method.name == "full" and not job.method.frozen and job.parallel.tensor * job.parallel.expert > 1:
         return total
     units = (unit for its in ranks for unit in its.units.units)
     return sum(each.numel for unit in units for each in unit.parameters if each.trainable)
@@ -170,6 +171,8 @@ def _above(setup: Setup) -> dict[Phase, tuple[int, int]]:
     """How far the upper bound of each phase is above its peak, where Inductor's order decides between the two, and how
     far the interval has to reach. Of attention by ordinary operators, whose scores are the largest tensors by far, no
     measurement says that the plain layer is a bound: there the interval reaches half as far again."""
+    if setup.job.parallel.expert > 1:
+        return _crowded(setup)
     if not setup.order_decides:
         return {}
     least, most = PeakSink(compose=False), PeakSink(compose=False)
@@ -183,6 +186,19 @@ def _above(setup: Setup) -> dict[Phase, tuple[int, int]]:
             more = max(0, high[phase].bytes - peak.bytes)
             found[phase] = (more, int(further * more))
     return found
+
+
+def _crowded(setup: Setup) -> dict[Phase, tuple[int, int]]:
+    """How far each phase's interval has to reach for a rank whose experts are asked for more than others."""
+    even, crowded = PeakSink(compose=False), PeakSink(compose=False)
+    compose(setup, even)
+    compose(replace(setup, crowded=True), crowded)
+    least = even.peaks()
+    return {
+        phase: (0, max(0, peak.bytes - least[phase].bytes))
+        for phase, peak in crowded.peaks().items()
+        if phase in least
+    }
 
 
 def _phases(

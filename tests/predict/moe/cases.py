@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from oomph.job.model import Job
 from tests.predict.grid.cases import Case
 
 #: Small, but with more experts than a layer's other parts; vocabularies do not outweigh the layers.
@@ -62,3 +66,23 @@ def case(name: str, **settings: Any) -> Case:
         more=more,
         **settings,
     )
+
+
+@dataclass(frozen=True)
+class Spread(Case):
+    """A case whose experts are spread over `expert` of its ranks."""
+
+    expert: int = 2
+
+    def job(self) -> Job:
+        """For the plan."""
+        job = super().job()
+        parallel = msgspec.structs.replace(job.parallel, expert=self.expert)
+        return msgspec.structs.replace(job, parallel=parallel)
+
+
+def spread(name: str, ranks: int, expert: int, **settings: Any) -> Spread:
+    """A case with expert parallelism, under FSDP2."""
+    found = case(name, strategy="fsdp2_full", ranks=ranks, evaluates=False, **settings)
+    fields = {each: getattr(found, each) for each in found.__dataclass_fields__}
+    return Spread(**{**fields, "name": f"{found.name} expert={expert}", "expert": expert})

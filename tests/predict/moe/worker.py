@@ -1,4 +1,5 @@
-"""`python -m tests.predict.moe.worker`: the grid's worker, with grouped products of any type.
+"""`python -m tests.predict.moe.worker`: the grid's worker, with grouped products of any type, and with expert
+parallelism.
 
 PyTorch's fake kernel of `_grouped_mm` refuses what the CUDA one computes group by group (_grouped_mm_fallback in
 aten/src/ATen/native/cuda/GroupedBlas.cpp): its result is as large as that of bf16's kernel, in its own type.
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.predict.grid import worker
+from tests.predict.grid import loop, worker
+from tests.predict.moe import expert_loop
 
 
 def main() -> None:
@@ -25,6 +27,12 @@ def main() -> None:
         return usual(mat_a, mat_b, **others)
 
     registrations._meta_grouped_mm_common = of_any_type
+    usual_loop = loop.train
+
+    def train(case: dict[str, Any]) -> None:
+        (expert_loop.train if "expert" in case else usual_loop)(case)
+
+    loop.train = train
     worker.main()
 
 

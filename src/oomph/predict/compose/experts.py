@@ -98,7 +98,7 @@ def assumptions(job: Job) -> Iterator[str]:
             "Experts run as products of groups of rows: tokens times experts of each, in all, however they are spread "
             "over the experts."
         )
-    if job.precision.autocast and below(job.framework, "transformers", 5) is not True:
+    if job.precision.autocast and not old and not job.parallel.strategy.startswith(("fsdp", "zero")):
         yield ("Experts compute in the type of their weights: autocast leaves grouped products alone.")
     if job.method.quantization is not None and major_of(job.framework) >= 5:
         yield "Experts stay as they are: bitsandbytes quantises linear layers, and transformers 5 has none of experts."

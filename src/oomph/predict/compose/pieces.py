@@ -257,6 +257,8 @@ def key_of(setup: Setup) -> tuple[object, ...]:
         job.batch.padding,
         job.parallel.tensor,
         job.parallel.context,
+        job.parallel.expert,
+        setup.crowded,
         setup.split,
         setup.ring,
         setup.sharded_in_compute,

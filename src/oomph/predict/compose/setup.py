@@ -11,8 +11,9 @@ from oomph.hardware.gpus import Gpu
 from oomph.job.families import Architecture, architecture, dimensions, major_of
 from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES, Job
-from oomph.predict.compose import experts, masks
+from oomph.predict.compose import expert_parallel, experts, masks
 from oomph.predict.compose.choice import classes, kind, task_of, task_of_class, window
+from oomph.predict.engine.expert_parallel import spread
 from oomph.predict.engine.play import Weight
 from oomph.predict.engine.program import with_views
 from oomph.predict.engine.sequence_parallel import Split, divide
@@ -73,6 +74,11 @@ def _as_llama(targets: Iterable[str]) -> set[str]:
     return {name for each in targets for name in _AS_LLAMA.get(each, (each,))}
 
 
+@cache
+def _spread(variant: _ById) -> Program:
+    return spread(joined(variant.variant))
+
+
 @dataclass(frozen=True)
 class _ById:
     """A variant that compares by identity."""
@@ -101,6 +107,8 @@ class Setup:
     torch: tuple[int, int]
     #: Layers are played as they are, although they are compiled: the upper bound where Inductor's order decides.
     plain_layers: bool = False
+    #: More rows come to this rank's experts than its tokens make (expert_parallel.py).
+    crowded: bool = False
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -135,6 +143,8 @@ class Setup:
         if "moe_intermediate" in dims:
             dims["expert_intermediate"] = dims["moe_intermediate"]
         dims |= experts.router(job.model)
+        if job.parallel.expert > 1:
+            dims |= expert_parallel.rows(job, dims, crowded=self.crowded)
         if job.method.lora is not None:
             dims["rank"] = job.method.lora.rank
         return dims
@@ -326,6 +336,8 @@ class Setup:
     @cached_property
     def program(self) -> Program:
         """The variant's program, as one tensor-parallel rank runs it."""
+        if self.job.parallel.expert > 1:
+            return _spread(_ById(self.variant))
         if self.split is None:
             return joined(self.variant)
         return _divided(_ById(self.variant), self.split)

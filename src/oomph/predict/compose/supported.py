@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from oomph.errors import UsageError
 from oomph.job.families import dimensions
 from oomph.job.model import ITEM_BYTES, Job
-from oomph.predict.compose import denoise_supported, experts, stacks_supported
+from oomph.predict.compose import denoise_supported, expert_parallel, experts, stacks_supported
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
 from oomph.predict.compose.stacks import is_stacked
@@ -71,8 +71,7 @@ def _missing(job: Job) -> Iterator[str]:
     yield from experts.missing(job)
     if parallel.pipeline > 1:
         yield from _pipeline(job)
-    if parallel.expert > 1:
-        yield "expert parallelism"
+    yield from expert_parallel.missing(job)
     if parallel.tensor > 1:
         yield from _tensor_parallel(job)
     if job.evaluation.generate and job.model.family in (*_CLASSES, *_IMAGES):
@@ -81,7 +80,7 @@ def _missing(job: Job) -> Iterator[str]:
         yield from stacks_supported.missing(job)
     if job.model.family in _IMAGES:
         yield from _images(job)
-    elif job.batch.image_size is not None:
+    elif job.batch.image_size is not None and not is_stacked(job.model.family):
         yield f"images with the family {job.model.family}"
     elif job.batch.sequence is None:
         yield "a batch without a sequence length"
@@ -162,12 +161,21 @@ def _of_encoders(job: Job) -> Iterator[str]:
     yield "Batches have no padding: with some, attention gets a mask, and another kernel may run."
 
 
+def _of_generation(job: Job) -> Iterator[str]:
+    """What is taken for granted of how tokens are chosen."""
+    if job.evaluation.generate:
+        yield (
+            "Generation is planned for all samples of a batch with prompts as long as the evaluation's sequences, all "
+            "new tokens, a cache that grows (no static one), and tokens chosen without top-k or top-p."
+        )
+
+
 def assumptions(job: Job) -> tuple[str, ...]:
     """What a plan takes for granted where the job asks for something that is modelled in part."""
     found = [*_of_encoders(job)]
     if is_stacked(job.model.family):
         found += stacks_supported.assumptions(job)
-    found += [*denoise_supported.assumptions(job), *experts.assumptions(job)]
+    found += [*denoise_supported.assumptions(job), *experts.assumptions(job), *expert_parallel.assumptions(job)]
     if job.precision.compute == "fp8":
         found.append(
             "fp8 products are played as bf16 ones: copies in fp8, which are half as large, are left out."
@@ -187,11 +195,7 @@ def assumptions(job: Job) -> tuple[str, ...]:
             "Without limit_all_gathers the host gathers as many units ahead as it is faster than the GPU: none of them "
             "is planned, and they come on top."
         )
-    if job.evaluation.generate:
-        found.append(
-            "Generation is planned at its last token: the pass over the prompt, of all samples and beams, is not "
-            "planned and can take more."
-        )
+    found += _of_generation(job)
     if job.batch.packed and job.attention.startswith("sdpa"):
         found.append(
             "Packed sequences are planned as one: a mask between them, which flash kernels of SDPA do not take, is "

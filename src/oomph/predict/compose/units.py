@@ -8,8 +8,10 @@ from math import prod
 from oomph.job.families import dimensions
 from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES
+from oomph.predict.compose import expert_parallel
 from oomph.predict.compose.setup import Setup
 from oomph.predict.sharding.base import Unit, UnitParameter
+from oomph.predict.sharding.expert_parallel import is_of_experts
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def unit_parameter(setup: Setup, parameter: Parameter) -> UnitParameter:
     if precision.compute == "fp8":
         compute = 2.0
     grads = ITEM_BYTES[precision.grads] if precision.grads else item
-    return UnitParameter(
+    made = UnitParameter(
         parameter.name if parameter.layers is None else parameter.relative,
         parameter.numel // divided,
         weight.trainable,
@@ -107,6 +109,9 @@ def unit_parameter(setup: Setup, parameter: Parameter) -> UnitParameter:
         stored // divided if stored != int(parameter.numel * item) else None,
         tuple(parameter.shape) if divided == 1 else (),
     )
+    if job.parallel.expert > 1 and is_of_experts(made.name):
+        return expert_parallel.divided(made, job.parallel.expert, expert_parallel.cut_along(job))
+    return made
 
 
 def _parts(setup: Setup, parameter: Parameter) -> int:

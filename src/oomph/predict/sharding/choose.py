@@ -82,7 +82,12 @@ def strategy_for(
     if strategy.startswith("fsdp2"):
         from oomph.predict.sharding.fsdp2 import Fsdp2
 
-        return Fsdp2(units, sink, group, _fsdp2(job, code, units, count, unreduced, name))
+        settings = _fsdp2(job, code, units, count, unreduced, name)
+        if job.parallel.expert > 1:
+            from oomph.predict.sharding.expert_parallel import ExpertFsdp2
+
+            return ExpertFsdp2(units, sink, group, settings, job.parallel.expert)
+        return Fsdp2(units, sink, group, settings)
     return _deepspeed(strategy, units, sink, group, _zero(job, count))
 
 

@@ -1,4 +1,5 @@
-"""Collectives of tensor parallelism as functions that have a gradient (sequence_parallel.py).
+"""Collectives of tensor and expert parallelism as functions that have a gradient (sequence_parallel.py,
+expert_parallel.py).
 
 Sources: torch/distributed/tensor/_redistribute.py (Redistribute.backward), placement_types.py; what they copy beside
 their results is in engine/staging.py.
@@ -12,7 +13,7 @@ from oomph.predict.engine.rules.base import Call, first, rule
 from oomph.predict.engine.rules.pointwise import same
 
 
-@rule("oomph.all_gather", "oomph.reduce_scatter", "oomph.enter")
+@rule("oomph.all_gather", "oomph.reduce_scatter", "oomph.enter", "oomph.all_to_all")
 def shaped(call: Call) -> None:
     """The gradient goes the other way: a new tensor of the argument's shape."""
     source = call.tensors[0]
