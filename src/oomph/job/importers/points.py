@@ -92,6 +92,9 @@ _SEQUENCE_PARALLEL = frozenset({"torchtitan"})
 _LAUNCHED = "pytorch/ao"
 _EXPANDABLE = "expandable_segments:True"
 _EVERY_N = re.compile(r"every_(\d{1,4})")
+#: Issues and pull requests of lightning-thunder are numbered as they come: the first of September 2024 (f94540958).
+_THUNDER = re.compile(r"lightning-thunder(?:#|/issues/|/pull/)(\d{1,6})", re.IGNORECASE)
+_THUNDER_SEPTEMBER = 1078
 _PREPARED = re.compile(r"prepare_model_for_kbit|baseline-peft-bnb", re.IGNORECASE)
 _OWN_UNITS = re.compile(r"embeddings? and (?:lm_)?head are their own FSDP units", re.IGNORECASE)
 
@@ -217,6 +220,9 @@ def _framework(text: str, source: str) -> Framework:
     name = libraries.trainer(text, source)
     found = libraries.versions(text)
     date = libraries.source_date(source)
+    number = _THUNDER.search(source[:10_000])
+    if not date and number is not None and int(number.group(1)) < _THUNDER_SEPTEMBER:
+        date = "2024.08"
     if name and date and found.get(name, "git").startswith("git"):
         found.setdefault(f"{name}-date", date)
     return Framework(name=name, versions=tuple(sorted(found.items())))

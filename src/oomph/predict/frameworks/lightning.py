@@ -133,12 +133,16 @@ def _scripts(job: Job, code: Code) -> tuple[Code, ...]:
 def thunder(job: Job) -> tuple[Code, ...]:
     """lightning-thunder's benchmark_litgpt.py: bf16 weights, cross entropy on bf16 logits, no Fabric around it."""
     second = job.parallel.strategy.startswith("fsdp2")
+    date = text(job.framework, "lightning-thunder-date")
+    # requirements/test.txt asks for litgpt 0.3.1 from 2024-06-01 on, and for 0.4.11 from 2024-09-04 on
+    programs = _APRIL if date and date < "2024.09" else _SEPTEMBER
     code = Code(
         framework="lightning-thunder",
         label="lightning-thunder's LitGPT benchmark",
-        programs="litgpt-2024-09",
-        own_families=_FAMILIES,
+        programs=programs,
+        own_families=_RECORDED[programs],
         written_as=_AS_LLAMA,
+        fallback=_SEPTEMBER,
         loss="eager_bf16" if job.loss == "default" else job.loss,
         loss_outside=True,
         logits_through_backward=True,
@@ -159,6 +163,5 @@ def thunder(job: Job) -> tuple[Code, ...]:
     if second:
         # embedding, final norm and head became units on 2024-09-26
         old = replace(code, label=f"{code.label}, before 2024-09-26", units="blocks")
-        date = text(job.framework, "lightning-thunder-date")
         return (old, code) if not date or date < "2024.10" else (code,)
     return (code,)
