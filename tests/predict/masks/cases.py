@@ -38,7 +38,10 @@ class Padded(Case):
         """For PyTorch."""
         text = super().program()
         assert _ALL in text
-        return text.replace(_ALL, _ZEROS)
+        plain = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in self.config.items()
+        }
+        return text.replace(_ALL, _ZEROS).replace(repr(self.config), repr(plain))
 
 
 def decoder(name: str, family: str, config: dict[str, Any], architecture: str, **more: Any) -> Padded:
@@ -81,6 +84,8 @@ def _decoders() -> list[Padded]:
 CASES = (
     *_decoders(),
     decoder("one", "llama", LLAMA, "LlamaForCausalLM", batch=1, sequence=512),
+    decoder("odd", "llama", LLAMA, "LlamaForCausalLM", sequence=297),
+    decoder("odd-lora", "llama", LLAMA, "LlamaForCausalLM", sequence=297, lora=_ADAPTED, precision="bf16"),
     decoder("fp32", "llama", LLAMA, "LlamaForCausalLM", precision="fp32"),
     decoder("evaluates", "llama", LLAMA, "LlamaForCausalLM", precision="bf16", evaluates=True),
     decoder("t4", "llama", LLAMA, "LlamaForCausalLM", precision="fp16-autocast", gpu="t4"),

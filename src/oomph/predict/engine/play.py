@@ -78,6 +78,8 @@ class Scope:
     gpu: Gpu | None = None
     torch: tuple[int, int] = (2, 13)
     autocast: bool = False
+    #: scaled_dot_product_attention is held to its memory-efficient kernel.
+    efficient: bool = False
     adapters: Adapters | None = None
     tensors: dict[int, Tensor] = field(default_factory=dict)
     storages: dict[int, Storage] = field(default_factory=dict)
@@ -282,7 +284,7 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     if scope.instead is not None and scope.instead(scope, name, arguments, results):
         return
     heap = scope.heap
-    packet = _chosen(scope, base_name(name), arguments)
+    packet, arguments = _chosen(scope, base_name(name), arguments)
     numbers = _tensors(arguments)
     inputs = [None if number is None else scope.tensor(number) for number in numbers]
     if scope.low and not scope.low.isdisjoint(numbers):
@@ -351,19 +353,25 @@ def _made_leaf(scope: Scope, leaf: Tensor) -> None:
     scope.attributes.append(leaf.storage)
 
 
-def _chosen(scope: Scope, packet: str, arguments: Sequence[Any]) -> str:
-    """The attention kernel that scaled_dot_product_attention takes on this GPU: flash needs compute capability 8.0, and
-    the memory-efficient kernel takes no grouped heads (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). Raises
-    UsageError for what would run as ordinary operators."""
-    if packet != _FLASH or scope.gpu is None or tuple(scope.gpu.capability) >= (8, 0):
-        return packet
+def _chosen(scope: Scope, packet: str, arguments: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """The attention kernel that scaled_dot_product_attention takes, and its arguments: flash needs compute capability
+    8.0, and the memory-efficient kernel takes no grouped heads (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp).
+    Raises UsageError for what would run as ordinary operators, or not at all."""
+    old = scope.gpu is not None and tuple(scope.gpu.capability) < (8, 0)
+    if packet != _FLASH or not (old or scope.efficient):
+        return packet, arguments
     query, key = (scope.shape(each["t"]) for each in arguments[:2])
     if query[1] != key[1]:
+        name = scope.gpu.name if scope.gpu is not None else ""
         raise UsageError(
-            f"unsupported: grouped attention on {scope.gpu.name}, which has no kernel for it and runs as ordinary "
-            "operators; `oomph trace` runs the training script itself."
+            f"unsupported: grouped attention on {name}, which has no kernel for it and runs as ordinary operators; "
+            "`oomph trace` runs the training script itself."
+            if old
+            else "unsupported: the memory-efficient kernel takes no grouped heads, and PyTorch fails with it alone; "
+            "attention sdpa or flash_attention_2 takes them."
         )
-    return _EFFICIENT
+    dropout, causal = [*arguments[3:5], 0.0, False][:2]
+    return _EFFICIENT, [*arguments[:3], None, True, dropout, causal]
 
 
 def _in_place(scope: Scope, source: Tensor | None, result: int) -> None:

@@ -13,6 +13,9 @@ from oomph.predict.engine.heap import ITEM, Heap, Tensor, contiguous, numel
 from oomph.predict.engine.rules.base import Call, first, rule
 from oomph.predict.engine.rules.pointwise import like
 
+#: Rows of the memory-efficient kernel's log-sum-exp (mem_eff_attention/kernel_forward.h: kAlignLSE).
+_ROWS = 32
+
 
 @rule("aten._scaled_dot_product_flash_attention", "aten._scaled_dot_product_cudnn_attention")
 def flash(call: Call) -> None:
@@ -36,10 +39,18 @@ def efficient(call: Call) -> None:
         return _efficient_back(heap, node, grads, capability, dropout)
 
     bias = call.tensors[3] if len(call.tensors) > 3 else None
-    _attention(call, back, 2, None if bias is None or not bias.requires else bias)
+    node = _attention(call, back, 2, None if bias is None or not bias.requires else bias)
+    query = call.tensors[0]
+    assert query is not None
+    batch, heads, rows = query.shape[:3]
+    if rows % _ROWS:
+        # attention.cu, _efficient_attention_forward: logsumexp has rows for whole blocks (kAlignLSE)
+        rest = call.graph.heap.new((batch, heads, round_up(rows, _ROWS) - rows), "fp32")
+        call.graph.save(node, rest)
+        call.graph.heap.release(rest.storage)
 
 
-def _attention(call: Call, back: object, heads_at: int, bias: Tensor | None = None) -> None:
+def _attention(call: Call, back: object, heads_at: int, bias: Tensor | None = None) -> Node:
     query, key, value = call.tensors[:3]
     edges = [query, key, value] if bias is None else [query, key, value, bias]
     node = call.node(edges=edges, results=call.results[:1])
@@ -47,6 +58,7 @@ def _attention(call: Call, back: object, heads_at: int, bias: Tensor | None = No
     node.metas = [query, key, value, call.results[0], bias]
     node.attributes["heads_at"] = heads_at
     node.back = back  # type: ignore[assignment]
+    return node
 
 
 def _gradients(heap: Heap, node: Node) -> list[Tensor | None]:
