@@ -13,36 +13,31 @@ What is listed in the end is composed whole in any case.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Mapping
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from oomph.job.families import architecture
-from oomph.job.model import Job
-from oomph.phases import Phase
+from oomph.job.model import Job, Optimizer
 from oomph.predict.compose.evaluate import after_training
 from oomph.predict.compose.run import setup_of
 from oomph.predict.compose.setup import Setup
-from oomph.predict.compose.step import Step
+from oomph.predict.compose.step import Step, micro_batches
 from oomph.predict.compose.units import Units, units_of
-from oomph.predict.digest import Label
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
 from oomph.predict.optimizers import stepper_for
 from oomph.predict.optimizers.base import Stepper
-from oomph.predict.peak_sink import PeakSink
 from oomph.predict.sharding import strategy_for
 from oomph.predict.sharding.base import UnitParameter
 from oomph.predict.sink import Sink
+from oomph.remedy.short_sink import Apart, Levels, Place, PlacesSink
 from oomph.remedy.work import trainable
 
 _FEW, _NEAR = 4, 2
 _FEW_ALONE, _NEAR_ALONE = 2, 1
 #: Below this number of layers there is nothing to win.
 _MANY = 12
-_LAYER = re.compile(r"\d+")
-_BETWEEN = "between"
 _FEW_BUCKETS = 4
 #: Strategies whose buffers do not depend on how many layers fill them (ZeRO-2 and 3 count in buckets).
 _BY_UNIT = (
@@ -64,14 +59,16 @@ _DIFFER = (
     "first_k_dense_replace",
 )
 
-_Place = tuple[Phase, str, int]
+#: Levels by what decides them; the oldest go first.
+_KNOWN: dict[object, Levels] = {}
+_MOST_KNOWN = 4096
 
 
 def short_peak_bytes(job: Job) -> int | None:
     """The same as `predict.plan.peak_bytes` for a job as it is, to some bytes of rounding; None where it has to be
     composed whole. Raises UsageError as `compose` does."""
-    layers = architecture(job.model).depth()
-    if not _is_regular(job, layers):
+    depth = architecture(job.model).depth()
+    if not _is_regular(job, depth):
         return None
     code = variants(job)[0]
     alone = job.parallel.strategy in ("none", "ddp")
@@ -79,7 +76,7 @@ def short_peak_bytes(job: Job) -> int | None:
     few, more = _places(job, code, count, near), _places(job, code, count + 1, near)
     if few.keys() != more.keys():
         return None
-    return max(size + (more[place] - size) * (layers - count) for place, size in few.items())
+    return max(size + (more[place] - size) * (depth - count) for place, size in few.items())
 
 
 def _is_regular(job: Job, layers: int) -> bool:
@@ -108,19 +105,41 @@ def _fills_few_buckets(job: Job) -> bool:
     )
 
 
-def _places(job: Job, code: Code, layers: int, near: int) -> dict[_Place, int]:
+def _places(job: Job, code: Code, layers: int, near: int) -> dict[Place, int]:
     """The highest level at each place of a step of the model with so many layers."""
+    stepper = stepper_for(job)  # a new one each time: some remember what they have allocated
+    if _is_made(job, code):
+        stepper = _Made(stepper)
+    return _levels(job, code, stepper, layers, near).with_optimizer(stepper)
+
+
+def _levels(job: Job, code: Code, stepper: Stepper, layers: int, near: int) -> Levels:
+    """The levels of a step of the model with so many layers. Those of jobs that differ in nothing but their optimizer,
+    or in micro-batches that are not played, are the same."""
+    if stepper.in_backward:
+        return _composed(job, code, stepper, layers, near)
+    batch = replace(job.batch, accumulation=micro_batches(job))
+    alike = replace(job, optimizer=Optimizer(offload=job.optimizer.offload), batch=batch)
+    key = (alike, code, stepper.on_host, layers)
+    known = _KNOWN.get(key)
+    if known is None:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            del _KNOWN[next(iter(_KNOWN))]
+        known = _KNOWN[key] = _composed(job, code, Apart(stepper.on_host), layers, near)
+    return known
+
+
+def _composed(job: Job, code: Code, stepper: Stepper, layers: int, near: int) -> Levels:
     setup = setup_of(job, code)
     # A cached property: all that follows counts layers by it.
     setup.__dict__["layers"] = layers
-    sink = _Places(layers, near)
+    sink = PlacesSink(layers, near)
     parts = (code, job.model, job.method, job.precision, job.parallel, layers)
     units = _units(parts, _Held(setup))
-    step = Step(setup, sink, strategy_for(job, units.units, sink, code), stepper_for(job), units)
-    if _forgets(code) and job.parallel.strategy != "ddp":
-        step.stepper = _Made(step.stepper)
+    sharding = strategy_for(job, units.units, sink, code, micro_batches=micro_batches(job))
+    step = Step(setup, sink, sharding, stepper, units)
     step.load()
-    if isinstance(step.stepper, _Made):
+    if _is_made(job, code):
         for thread in ("forward", "backward"):
             step.workspace(thread)
         step.train(1)
@@ -130,6 +149,12 @@ def _places(job: Job, code: Code, layers: int, near: int) -> dict[_Place, int]:
     return sink.finished()
 
 
+def _is_made(job: Job, code: Code) -> bool:
+    """Whether one step is composed, of an optimizer that has its states. (DDP makes its buckets anew after a first
+    step, so there two are composed.)"""
+    return _forgets(code) and job.parallel.strategy != "ddp"
+
+
 def _forgets(code: Code) -> bool:
     """Whether nothing but the states is left of a step when the next one begins, so that one step tells all."""
     holds = code.logits_through_step or code.loss_through_step or code.stray_embedding
@@ -137,8 +162,7 @@ def _forgets(code: Code) -> bool:
 
 
 class _Made:
-    """An optimizer that has its states from the beginning. (DDP makes its buckets anew after a first step, so there two
-    are composed.)"""
+    """An optimizer that has its states from the beginning."""
 
     def __init__(self, inner: Stepper) -> None:
         self._inner = inner
@@ -178,47 +202,3 @@ class _Held:
 def _units(_parts: tuple[object, ...], held: _Held) -> Units:
     """The parameters in groups: the same objects for all jobs that differ elsewhere."""
     return units_of(held.setup)
-
-
-class _Places(PeakSink):
-    """A sink that keeps the highest level of each stretch between two calls of `phase`, and nothing else."""
-
-    def __init__(self, layers: int, near: int) -> None:
-        super().__init__(compose=False)
-        self._layers = layers
-        self._near = near
-        self._found: dict[_Place, int] = {}
-        self._times: Counter[tuple[Phase, str]] = Counter()
-        self._place: _Place | None = None
-
-    def phase(self, phase: Phase, where: str = "") -> None:
-        """Each stretch has its own highest level: that of the whole phase is not asked for."""
-        if self._place is not None:
-            self._found[self._place] = self._high
-        named = (phase, _role(where, self._layers, self._near))
-        self._times[named] += 1
-        self._place = (*named, self._times[named])
-        self._high = self._level
-
-    def _write(self, change: Mapping[Label, int]) -> None:
-        del change
-        self._unwritten = False
-
-    def finished(self) -> dict[_Place, int]:
-        """The highest level of each place, but for those between."""
-        if self._place is not None:
-            self._found[self._place] = self._high
-        return {place: size for place, size in self._found.items() if _BETWEEN not in place[1]}
-
-
-@lru_cache(maxsize=1024)
-def _role(where: str, layers: int, near: int) -> str:
-    """A place with layers by their distance from the nearer end; those in the middle are one place."""
-
-    def role(found: re.Match[str]) -> str:
-        number = int(found[0])
-        if number < near:
-            return f"<{number}"
-        return f">{layers - number}" if layers - number <= near else _BETWEEN
-
-    return _LAYER.sub(role, where)
