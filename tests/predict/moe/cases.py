@@ -70,9 +70,11 @@ def case(name: str, **settings: Any) -> Case:
 
 @dataclass(frozen=True)
 class Spread(Case):
-    """A case whose experts are spread over `expert` of its ranks."""
+    """A case whose experts are spread over `expert` of its ranks. To the traced one come `crowd` times the rows that it
+    sends."""
 
     expert: int = 2
+    crowd: int = 1
 
     def job(self) -> Job:
         """For the plan."""
@@ -81,8 +83,8 @@ class Spread(Case):
         return msgspec.structs.replace(job, parallel=parallel)
 
 
-def spread(name: str, ranks: int, expert: int, **settings: Any) -> Spread:
+def spread(name: str, ranks: int, expert: int, crowd: int = 1, **settings: Any) -> Spread:
     """A case with expert parallelism, under FSDP2."""
     found = case(name, strategy="fsdp2_full", ranks=ranks, evaluates=False, **settings)
     fields = {each: getattr(found, each) for each in found.__dataclass_fields__}
-    return Spread(**{**fields, "name": f"{found.name} expert={expert}", "expert": expert})
+    return Spread(**{**fields, "name": f"{found.name} {expert=} {crowd=}", "expert": expert, "crowd": crowd})

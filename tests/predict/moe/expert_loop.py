@@ -1,8 +1,9 @@
-"""The loop that is traced with expert parallelism: transformers' class, whose experts are a rank's own, and a dispatcher
-of tokens as torchtitan has it, written anew, with routers that ask for all experts equally."""
+"""The loop that is traced with expert parallelism: transformers' class, whose experts are a rank's own, and a
+dispatcher of tokens as torchtitan has it, written anew, with routers that ask for all experts equally."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 
@@ -40,7 +41,7 @@ def _model(case: dict[str, Any]) -> Any:
     group = sparse["ep"].get_group()
 
     def forward(experts: Any, hidden: Any, chosen: Any, weights: Any) -> Any:
-        return _dispatched(experts, hidden, chosen, weights, group)
+        return _dispatched(experts, hidden, chosen, weights, group, case["crowd"])
 
     ALL_EXPERTS_FUNCTIONS.register("spread", forward)
     config = AutoConfig.for_model(case["family"], **case["config"])
@@ -59,9 +60,10 @@ def _model(case: dict[str, Any]) -> Any:
     return model
 
 
-def _dispatched(experts: Any, hidden: Any, chosen: Any, weights: Any, group: Any) -> Any:
-    """Rows sorted by expert go to the ranks of their experts and come back, as in the dispatch and combine of torchtitan's
-    AllToAllTokenDispatcher; what is around them is transformers' grouped_mm_experts_forward."""
+def _dispatched(experts: Any, hidden: Any, chosen: Any, weights: Any, group: Any, crowd: int) -> Any:
+    """Rows sorted by expert go to the ranks of their experts and come back, as in the dispatch and combine of
+    torchtitan's AllToAllTokenDispatcher; what is around them is transformers' grouped_mm_experts_forward. `crowd` times as many rows
+    come to this rank as it sends."""
     import torch
     from torch.distributed._functional_collectives import all_to_all_single_autograd
 
@@ -71,17 +73,18 @@ def _dispatched(experts: Any, hidden: Any, chosen: Any, weights: Any, group: Any
     rows = hidden[order // many]
     sorted_weights = weights[order]
     counts = torch.histc(expert.int(), bins=experts.num_experts, min=0, max=experts.num_experts - 1)
-    splits = [rows.size(0) // group.size()] * group.size()
+    sends = [rows.size(0) // group.size()] * group.size()
+    takes = [crowd * each for each in sends]
 
     def enter(sent: Any) -> Any:
-        came = all_to_all_single_autograd(sent, splits, splits, group)
+        came = all_to_all_single_autograd(sent, takes, sends, group)
         positions = torch.arange(came.size(0), device=came.device)
         return came[positions, :], positions
 
     def leave(made: Any, positions: Any) -> Any:
         back = made.new_empty(made.shape)
         back[positions, :] = made
-        return all_to_all_single_autograd(back, splits, splits, group)
+        return all_to_all_single_autograd(back, sends, takes, group)
 
     entered, positions = enter(rows)
     del rows
@@ -121,6 +124,6 @@ def _shard(model: Any, dense: Any, same_experts: Any, mixed: bool) -> None:
 
         fully_shard(layer, mesh=dense, mp_policy=policy, shard_placement_fn=place)
     fully_shard(model, mesh=dense, mp_policy=policy)
-    for layer, following in zip(layers, layers[1:], strict=False):
+    for layer, following in pairwise(layers):
         layer.set_modules_to_forward_prefetch([following])
         following.set_modules_to_backward_prefetch([layer])
