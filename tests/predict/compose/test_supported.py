@@ -18,11 +18,11 @@ def test_gradients_wider_than_the_weights_are_refused() -> None:
 def test_what_is_played_in_part_is_said() -> None:
     settings: dict[str, object] = {"parallel.strategy": "fsdp1_full_shard", "batch.packed": True}
     told = " ".join(oomph.plan("gpt2", gpu="h100x8", settings=settings, replay=False).assumptions)
-    assert "Packed sequences are planned as one" in told
+    assert "Packed samples are planned as one" in told
     assert "Without limit_all_gathers" not in told
     settings["parallel.limit_all_gathers"] = False
     told = " ".join(oomph.plan("gpt2", gpu="h100x8", settings=settings, replay=False).assumptions)
     assert "Without limit_all_gathers" in told
     settings |= {"evaluation.batch": 2, "evaluation.generate": 8}
     told = " ".join(oomph.plan("gpt2", gpu="h100x8", settings=settings, replay=False).assumptions)
-    assert "Generation is planned at its last token" in told
+    assert "tokens chosen without top-k or top-p" in told

@@ -9,7 +9,7 @@ recorded with one token padded (docs/programs.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -94,6 +94,12 @@ def open_job(job: Job) -> Job | None:
     if max(job.batch.micro, job.evaluation.batch or 0) < 2:
         return None
     return replace(job, batch=replace(job.batch, padding="longest"))
+
+
+def missing(job: Job) -> Iterator[str]:
+    """What cannot be: a mask for a kernel that takes none (sdp_utils_cpp.h, check_for_attn_mask)."""
+    if has_padding(job) and job.attention == "sdpa_flash" and job.framework.name.lower() not in _WITHOUT:
+        yield "padded batches with SDPA's flash kernel alone, which takes no mask: PyTorch fails (attention sdpa)"
 
 
 def sentence(job: Job, more: int, peak: int) -> str:

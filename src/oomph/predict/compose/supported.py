@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from oomph.errors import UsageError
 from oomph.job.families import dimensions
 from oomph.job.model import ITEM_BYTES, Job
-from oomph.predict.compose import denoise_supported, expert_parallel, experts, stacks_supported
+from oomph.predict.compose import denoise_supported, expert_parallel, experts, masks, stacks_supported
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
 from oomph.predict.compose.stacks import is_stacked
@@ -84,6 +84,7 @@ def _missing(job: Job) -> Iterator[str]:
         yield f"images with the family {job.model.family}"
     elif job.batch.sequence is None:
         yield "a batch without a sequence length"
+    yield from masks.missing(job)
 
 
 def _dora(job: Job) -> Iterator[str]:
@@ -158,7 +159,6 @@ def _of_encoders(job: Job) -> Iterator[str]:
         f"{job.model.family} is trained for {_TASKS.get(task, task)}; for another head name its class "
         f"(--set model.config.architectures={other})."
     )
-    yield "Batches have no padding: with some, attention gets a mask, and another kernel may run."
 
 
 def _of_generation(job: Job) -> Iterator[str]:
@@ -196,11 +196,7 @@ def assumptions(job: Job) -> tuple[str, ...]:
             "is planned, and they come on top."
         )
     found += _of_generation(job)
-    if job.batch.packed and job.attention.startswith("sdpa"):
-        found.append(
-            "Packed sequences are planned as one: a mask between them, which flash kernels of SDPA do not take, is "
-            "left out."
-        )
+    found += masks.assumptions(job)
     if job.compile and job.checkpointing.mode != "none":
         found.append(
             "Compiled layers that are recomputed: between what a compiled layer and a plain one hold."
