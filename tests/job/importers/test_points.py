@@ -275,3 +275,60 @@ def test_every_published_point_is_a_job():
             job = from_point(json.loads(line), SHARED / "points" / "configs")
             assert job.framework.name
             assert job.model.family
+
+
+def test_of_a_gpu_of_amd_no_capacity_is_asked(configs):
+    assert from_point(row(gpu="MI300X-192GB"), configs).hardware == Hardware(gpu="", gpus=8)
+
+
+@pytest.mark.parametrize(
+    ("source", "gpu", "allocator"),
+    [
+        # run_train.sh sets PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; ROCm has none
+        ("float8 tables [pytorch/ao/docs]", "H100-SXM5-80GB", "expandable_segments:True"),
+        ("float8 tables [pytorch/ao/docs]", "MI300X-192GB", ""),
+        ("benchmarks of many nodes [pytorch/torchtitan/benchmarks]", "H100-SXM5-80GB", ""),
+    ],
+)
+def test_who_launched_torchtitan(configs, source, gpu, allocator):
+    changed = row(source=source, gpu=gpu, framework="torch 2.8.0, torchtitan 0.1.0")
+    assert from_point(changed, configs).allocator == allocator
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        ("TheBloke/Mixtral-8x7B-Instruct-v0.1-GPTQ", 64),  # CONFIG's hidden size
+        ("TheBloke/Llama-2-70B-GPTQ", 64),
+        ("TheBloke/Mistral-7B-v0.1-GPTQ", 128),
+    ],
+)
+def test_groups_of_gptq_checkpoints(configs, name, block):
+    changed = row(quantization="gptq4", model__name=name)
+    found = from_point(changed, configs).method.quantization
+    assert found is not None
+    assert found.block == block
+
+
+@pytest.mark.parametrize(
+    ("changes", "prepared"),
+    [
+        ({}, False),
+        ({"precision__weights": "fp32"}, True),
+        ({"uncertainty": "norms are fp32 (prepare_model_for_kbit_training)"}, True),
+    ],
+)
+def test_which_quantised_models_were_prepared(configs, changes, prepared):
+    found = from_point(row(**changes), configs)
+    assert found.method.quantization is not None
+    assert found.method.quantization.prepared is prepared
+    assert found.precision.weights == "bf16"
+
+
+@pytest.mark.parametrize(("number", "date"), [(940, "2024.08"), (1077, "2024.08"), (1078, ""), (1175, "")])
+def test_numbers_of_lightning_thunders_issues_tell_the_month(configs, number, date):
+    changed = row(
+        source=f"a pull request [Lightning-AI/lightning-thunder#{number}]", framework="benchmark_litgpt.py"
+    )
+    versions = dict(from_point(changed, configs).framework.versions)
+    assert versions.get("lightning-thunder-date", "") == date

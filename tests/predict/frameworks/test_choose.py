@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from oomph.job.model import (
     Framework,
+    Hardware,
     Job,
     LossName,
     Method,
@@ -225,3 +227,91 @@ def test_a_code_can_be_part_of_a_key() -> None:
 def test_code_that_is_not_known_is_not_stood_in_for_in_silence(name: str, note: str) -> None:
     assert all(len([each for each in code.notes if note in each]) == 1 for code in variants(job(name)))
     assert not any("not known here" in each for each in code_for(job("trl")).notes)
+
+
+@pytest.mark.parametrize(
+    ("versions", "loss", "impl"),
+    [
+        # the loss is compiled from 2025-04-02 on, the default optimizer fused since 2025-02-24
+        ({"torchtitan-date": "2025.03"}, "eager_fp32", "fused"),
+        ({"torchtitan-date": "2025.04.02"}, "compiled_ce", "fused"),
+        # version 0.0.2 lasted a year: PyTorch's main branch was 2.7 from December 2024 to March 2025
+        ({"torchtitan": "0.0.2", "torch": "2.7.0a0+gitb98af95"}, "eager_fp32", "fused"),
+        ({"torchtitan": "0.0.2", "torch": "2.5.0"}, "eager_fp32", "foreach"),
+    ],
+)
+def test_torchtitan_between_its_releases(versions: dict[str, str], loss: str, impl: str) -> None:
+    (code,) = variants(job("torchtitan", strategy="fsdp2_full", compiled=True, versions=versions))
+    assert (code.loss, code.optimizer_impl) == (loss, impl)
+
+
+def test_torchtitan_of_no_known_day_leaves_both() -> None:
+    codes = variants(job("torchtitan", strategy="fsdp2_full", versions={"torchtitan": "0.0.2"}))
+    assert {code.optimizer_impl for code in codes} == {"fused", "foreach"}
+
+
+def test_torchtitan_divides_the_loss_among_tensor_parallel_ranks() -> None:
+    its = job("torchtitan", strategy="fsdp2_full", versions={"torchtitan": "git9dec370"})
+    divided = msgspec.structs.replace(its, parallel=Parallel(strategy="fsdp2_full", tensor=8))
+    assert code_for(its).loss == "eager_fp32"
+    assert code_for(divided).loss == "loss_parallel"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "date", "keeps"),
+    [
+        ("b200", "2025.05.13", True),
+        ("b200", "2025.05.14", False),
+        ("b200", "2025.11.30", False),
+        ("b200", "2025.12.01", True),
+        ("h100-sxm", "2025.08", True),
+        ("", "2025.08", True),
+        ("no such card", "2025.08", True),
+    ],
+)
+def test_which_attention_torchtitan_keeps_on_blackwell(gpu: str, date: str, keeps: bool) -> None:
+    its = job("torchtitan", strategy="fsdp2_full", versions={"torchtitan-date": date})
+    its = msgspec.structs.replace(its, hardware=Hardware(gpu=gpu))
+    assert code_for(its).selective_attention is keeps
+
+
+@pytest.mark.parametrize(
+    ("date", "program"),
+    [("2024.08", "litgpt-2024-04-llama"), ("2024.09", "litgpt-2024-09-llama"), ("", "litgpt-2024-09-llama")],
+)
+def test_which_litgpt_lightning_thunder_asked_for(date: str, program: str) -> None:
+    versions = {"lightning-thunder-date": date} if date else {}
+    code = code_for(job("lightning-thunder", versions=versions))
+    assert code.program("llama") == program
+    assert code.program("gpt_neox") == "litgpt-2024-09-gpt_neox"
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "caches"),
+    [
+        ("gpt_bigcode", "4.48.1", True),
+        ("gpt_bigcode", "4.53.0", False),
+        ("gpt_bigcode", "", False),
+        ("llama", "4.48.1", False),
+    ],
+)
+def test_which_models_return_keys_and_values_under_checkpoints(
+    family: str, version: str, caches: bool
+) -> None:
+    its = job("trl", versions={"transformers": version} if version else None)
+    its = msgspec.structs.replace(its, model=Model(family=family))
+    assert code_for(its).caches_recomputed is caches
+
+
+def test_answer_ai_wraps_checkpointed_layers() -> None:
+    assert code_for(job("fsdp-qlora", method="lora")).checkpoints_within_units
+    assert not code_for(job("trl", method="lora")).checkpoints_within_units
+
+
+def test_torchtune_ties_its_output_to_its_embedding() -> None:
+    assert dict(code_for(job("torchtune")).ties) == {"output.weight": "tok_embeddings.weight"}
+
+
+def test_minimind_takes_the_mean_of_its_logits() -> None:
+    assert code_for(job("minimind")).loss == "mean"
+    assert code_for(job("minimind", loss="triton_ce")).loss == "triton_ce"
