@@ -10,10 +10,12 @@ from oomph.job.model import Batch, Framework, Hardware, Job, Parallel, Precision
 from oomph.job.names import model
 from oomph.phases import Phase
 from oomph.remedy.changes import by_code
+from oomph.remedy.changes.eight_bit_optimizer import EightBit
+from oomph.remedy.changes.fused_optimizer import Fused
 from oomph.remedy.changes.lora import LoraAdapters
 from oomph.remedy.changes.micro_batch import MicroBatch
-from oomph.remedy.changes.optimizers import EightBit, Fused, Paged
-from oomph.remedy.changes.sharding import Shard
+from oomph.remedy.changes.paged_optimizer import Paged
+from oomph.remedy.changes.shard import Shard
 from oomph.remedy.saving import saving, saving_of
 
 #: Per layer q, o 4096 x 4096, k, v 1024 x 4096, three of 14336 x 4096, two norms; embedding and head; the last norm.

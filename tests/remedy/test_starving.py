@@ -1,8 +1,8 @@
 """Choices that fit the card and the machine's RAM: arithmetic over Llama-3.2-1B on eight ranks.
 
-Its 1,235,814,400 fp32 weights are 4.6 GiB. Eight copies while loading are 36.8 GiB, one is 4.6. On the host, parameters,
-gradients and two states of all ranks together are 16 bytes a weight: 18.4 GiB, and more where pinned memory is rounded
-up to powers of two, at most twice as much for the half that is pinned: 27.6.
+Its 1,235,814,400 fp32 weights are 4.6 GiB. Eight copies while loading are 36.8 GiB, one is 4.6. On the host,
+parameters, gradients and two states of all ranks together are 16 bytes a weight: 18.4 GiB, and more where pinned memory
+is rounded up to powers of two, at most twice as much for the half that is pinned: 27.6.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from oomph.api import plan
 from oomph.job.model import Job
 from oomph.remedy.changes.meta_load import MetaLoad
-from oomph.remedy.changes.offload import OffloadParameters
+from oomph.remedy.changes.offload_parameters import OffloadParameters
 from oomph.remedy.search import FitResult, fit
 from oomph.units import GIB
 

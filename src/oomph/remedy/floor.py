@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.remedy.changes.cards import per_node
-from oomph.remedy.changes.sharding import LEVEL
+from oomph.remedy.changes.shard import LEVEL
 from oomph.remedy.work import shape_of, trainable
 
 #: States of a parameter; of other optimizers nothing is counted.

@@ -14,7 +14,7 @@ from oomph.hardware.tables import Machine
 from oomph.job.model import DType, Job
 from oomph.predict.compose.masks import open_job
 from oomph.predict.outside import outside_of
-from oomph.remedy.changes.machine import CLOUDS, OtherMachine, machines
+from oomph.remedy.changes.other_machine import CLOUDS, OtherMachine, machines
 from oomph.remedy.costs import Cost, cost
 from oomph.remedy.room import Predictor, quickly, upper
 

@@ -18,7 +18,7 @@ from oomph.job.model import Job
 from oomph.phases import Phase
 from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES, Change, axes
-from oomph.remedy.changes.sharding import Shard
+from oomph.remedy.changes.shard import Shard
 from oomph.remedy.costs import Cost, cost
 from oomph.remedy.floor import floor_bytes
 from oomph.remedy.pareto import pareto
