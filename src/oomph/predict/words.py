@@ -30,6 +30,11 @@ _WORDS = {
     "all_gather": "activations gathered from tensor-parallel ranks",
     "reduce_scatter": "activations reduced over tensor-parallel ranks",
     "all_reduce": "activations summed over tensor-parallel ranks",
+    "_grouped_mm": "results of the experts' products",
+    "all_to_all": "rows exchanged between the experts' ranks",
+    "positions": "places of rows among the experts' ranks",
+    "index": "rows looked up",
+    "new_empty": "tensors that are filled later",
 }
 _ATTENTION = "attention outputs"
 
@@ -49,6 +54,7 @@ def name_of(category: Category, name: str) -> str:
 #: Pages of docs/terms by words of a name, the first that is found; then by category.
 _PAGES = (
     ("compiled", "compile"),
+    ("the experts' ranks", "expert-parallel"),
     ("tensor-parallel", "tensor-parallel"),
     ("for a collective", "sequence-parallel"),
     ("of all ranks", "context-parallel"),

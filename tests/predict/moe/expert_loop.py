@@ -62,8 +62,8 @@ def _model(case: dict[str, Any]) -> Any:
 
 def _dispatched(experts: Any, hidden: Any, chosen: Any, weights: Any, group: Any, crowd: int) -> Any:
     """Rows sorted by expert go to the ranks of their experts and come back, as in the dispatch and combine of
-    torchtitan's AllToAllTokenDispatcher; what is around them is transformers' grouped_mm_experts_forward. `crowd` times as many rows
-    come to this rank as it sends."""
+    torchtitan's AllToAllTokenDispatcher; what is around them is transformers' grouped_mm_experts_forward.
+    `crowd` times as many rows come to this rank as it sends."""
     import torch
     from torch.distributed._functional_collectives import all_to_all_single_autograd
 
