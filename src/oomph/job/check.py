@@ -8,6 +8,7 @@ from oomph.errors import UsageError
 from oomph.hardware.gpus import Gpu
 from oomph.hardware.names import gpu as gpu_named
 from oomph.hardware.names import machine_type
+from oomph.job.check_objective import objective
 from oomph.job.families import FAMILIES, Architecture, architecture, dimensions, major_of
 from oomph.job.model import Job
 from oomph.units import format_bytes
@@ -300,6 +301,7 @@ _RULES: tuple[Callable[[Job], Iterator[str]], ...] = (
     _method,
     _precision,
     _gpu,
+    objective,
 )
 _MODEL_RULES: tuple[Callable[[Job, Architecture, dict[str, int]], Iterator[str]], ...] = (
     _divides,

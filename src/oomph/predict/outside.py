@@ -6,6 +6,7 @@ cuBLAS's and cuBLASLt's workspaces are allocated by PyTorch (aten/src/ATen/cuda/
 
 from __future__ import annotations
 
+from oomph.hardware.gpus import Gpu
 from oomph.hardware.names import gpu as gpu_named
 from oomph.hardware.outside import context_bytes
 from oomph.hardware.tables import context
@@ -36,6 +37,15 @@ def communicators(job: Job) -> int:
     return data + sum(1 for size in others if size > 1)
 
 
+def _engine_bytes(job: Job, gpu: Gpu | None) -> int:
+    """What vLLM has of the card all the time, where it runs in the trainer's process and does not sleep (trl's
+    vllm_generation.py: gpu_memory_utilization; vllm/v1/worker/gpu_worker.py: that share of all of the card)."""
+    objective = job.objective
+    if objective.rollouts != "vllm_colocate" or objective.vllm_sleep or gpu is None:
+        return 0
+    return int(objective.vllm_memory * gpu.total_bytes)
+
+
 def outside_of(job: Job) -> Outside:
     """The ranges of one rank, and their sums. Raises UsageError for a GPU of which nothing is known (not
     NVIDIA's)."""
@@ -48,6 +58,9 @@ def outside_of(job: Job) -> Outside:
         parts.append((name, 0, count * NCCL_HIGH_BYTES))
         if gpu is not None and gpu.capability >= (9, 0) and job.parallel.ranks > 1:
             parts.append(("NCCL, NVLink SHARP", 0, count * NVLS_HIGH_BYTES))
+    share = _engine_bytes(job, gpu)
+    if share:
+        parts.append(("vLLM's engine in the trainer's process", share, share))
     if job.parallel.expert > 1:
         parts.append(("NCCL, all-to-all between experts", 0, ALL_TO_ALL_HIGH_BYTES))
     return Outside(

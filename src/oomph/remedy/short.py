@@ -91,6 +91,7 @@ def _is_regular(job: Job, layers: int) -> bool:
         and job.checkpointing.mode != "every_n"
         and (job.optimizer.impl != "in_backward" or job.parallel.strategy == "none")
         and job.evaluation.batch is None
+        and job.objective.name == "default"
         and not _fills_few_buckets(job)
         and not job.method.frozen
         and job.model.family not in _ALTERNATE

@@ -46,6 +46,7 @@ class Case:
     hidden: int = 512
     layers: int = 3
     kv_heads: int = 8
+    accumulation: int = 1
     precision: str = "bf16"
     lora: bool = False
     settings: dict[str, Any] = field(default_factory=dict, hash=False)
@@ -82,7 +83,7 @@ class Case:
             model=Model(name=self.name, family="llama", config=config),
             method=Method(name="lora", lora=lora) if self.lora else Method(),
             precision=PRECISIONS[self.precision],
-            batch=Batch(micro=self.batch, sequence=self.length),
+            batch=Batch(micro=self.batch, sequence=self.length, accumulation=self.accumulation),
             # Trainer's default since transformers 5.
             optimizer=Optimizer(impl="foreach" if self.kind == "generate" else "fused"),
             checkpointing=Checkpointing(mode="full" if full else "none"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from typing import Any
 
 
@@ -19,11 +20,14 @@ def run(case: dict[str, Any]) -> None:
 
 def _model(case: dict[str, Any]) -> Any:
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification
 
     config = LlamaConfig(**case["config"], eos_token_id=1, pad_token_id=2, bos_token_id=3)
+    if case["kind"] == "reward":
+        config.num_labels = 1
     dtype = torch.float32 if case["precision"].startswith("fp32") else torch.bfloat16
-    return LlamaForCausalLM._from_config(config, dtype=dtype)
+    kind = LlamaForSequenceClassification if case["kind"] == "reward" else LlamaForCausalLM
+    return kind._from_config(config, dtype=dtype)
 
 
 def _generate(case: dict[str, Any]) -> None:
@@ -37,6 +41,7 @@ def _generate(case: dict[str, Any]) -> None:
 
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
     tokens = torch.randint(5, 1000, (case["batch"], case["length"]), device="cuda")
+    out = loss = None
     for _ in range(2):
         optimizer.zero_grad()
         with autocast():
@@ -124,7 +129,10 @@ def _prefers(case: dict[str, Any]) -> None:
 
     kind, prompt, rest = case["kind"], case["prompt"], case["length"] - case["prompt"]
     row: dict[str, Any] = {"prompt": _words(prompt, 5)}
-    if kind in ("dpo", "reward"):
+    if kind == "reward":
+        tokens = list(range(5, 5 + case["length"]))
+        row = {"chosen_ids": tokens, "rejected_ids": tokens}
+    elif kind == "dpo":
         # One token of each completion is the end that the trainer adds.
         row |= {"chosen": " " + _words(rest - 1, 500), "rejected": " " + _words(rest - 1, 1500)}
     elif kind == "kto":
@@ -152,6 +160,9 @@ def _prefers(case: dict[str, Any]) -> None:
     elif kind in ("dpo", "kto") and not settings.get("precompute_ref_log_probs"):
         more["ref_model"] = _model(case)
     if kind == "grpo":
+        # The reference is loaded by the model's name, and this one has none.
+        trainers: Any = importlib.import_module("trl.trainer.grpo_trainer")
+        trainers.create_model_from_path = lambda *_, **__: _model(case)
         more["reward_funcs"] = lambda completions, **_: [float(place) for place in range(len(completions))]
     getattr(trl, f"{name}Trainer")(
         _model(case),

@@ -23,6 +23,9 @@ CASES = (
         settings={"precompute_ref_log_probs": True, "gradient_checkpointing": False},
         objective={"reference": "precomputed"},
     ),
+    Case("kto-bf16", "kto", batch=4, length=512, prompt=128, precision="bf16-autocast"),
+    Case("reward-bf16", "reward", batch=4, length=512, prompt=128, precision="bf16-autocast"),
+    Case("reward-fp32", "reward", batch=4, length=256, prompt=128, precision="fp32-autocast"),
 )
 
 

@@ -7,10 +7,12 @@ samples; the reference runs while the policy's graph waits). docs/terms/preferen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from oomph.errors import UsageError
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import pieces
@@ -19,8 +21,9 @@ from oomph.predict.compose.inference import NO_GRAD, Pass
 from oomph.predict.compose.log_probs import log_probs
 from oomph.predict.compose.pieces import Mode
 from oomph.predict.compose.reference import Reference, reference_of, scores_of
+from oomph.predict.compose.reward import rewards, with_score
 from oomph.predict.compose.setup import Setup
-from oomph.predict.compose.step import Forward, Step
+from oomph.predict.compose.step import Forward, Step, micro_batches
 from oomph.predict.compose.undropped import without_dropout
 from oomph.predict.compose.units import units_of
 from oomph.predict.engine.piece import Piece
@@ -29,7 +32,7 @@ from oomph.predict.sharding.choose import strategy_for
 from oomph.predict.sink import Sink
 
 #: Sequences of one sample: a chosen and a rejected completion.
-_SEQUENCES = {"dpo": 2}
+_SEQUENCES = {"dpo": 2, "reward": 2}
 
 
 def sequences_of(setup: Setup, rows: int | None = None) -> Setup:
@@ -41,6 +44,20 @@ def sequences_of(setup: Setup, rows: int | None = None) -> Setup:
         msgspec.structs.replace(job, batch=msgspec.structs.replace(job.batch, micro=micro))
     )
     return Setup(changed, setup.code, setup.gpu, setup.torch, setup.plain_layers)
+
+
+def only_causal(setup: Setup) -> None:
+    """Raises UsageError for a model that was recorded with another head than a language model's."""
+    if setup.task != "causal_lm":
+        raise UsageError(
+            f"unsupported: {setup.job.objective.name} of a model for {setup.task.replace('_', ' ')}; `oomph trace` "
+            "runs the training script itself."
+        )
+
+
+def end_of(setup: Setup, mode: Mode) -> Piece:
+    """What follows the layers: log-probabilities, or a reward model's scores."""
+    return rewards(setup, mode) if setup.job.objective.name == "reward" else log_probs(setup, mode)
 
 
 @dataclass
@@ -68,8 +85,8 @@ class PreferenceForward(Forward):
         self.reference = reference
 
     def end(self, mode: Mode) -> Piece:
-        """Log-probabilities and a loss of them."""
-        return log_probs(self.setup, mode)
+        """What is compared, and a loss of it."""
+        return end_of(self.setup, mode)
 
     def _returned(self) -> None:
         super()._returned()
@@ -85,8 +102,11 @@ class PreferenceForward(Forward):
 def compose_preference(setup: Setup, sink: Sink, steps: int = 2) -> Step:
     """Plays steps of training on preferences on a sink."""
     setup = sequences_of(setup)
+    only_causal(setup)
     units = units_of(setup)
-    sharding = strategy_for(setup.job, units.units, sink, setup.code)
+    if setup.job.objective.name == "reward":
+        units = with_score(setup, units)
+    sharding = strategy_for(setup.job, units.units, sink, setup.code, micro_batches=micro_batches(setup.job))
     reference = reference_of(setup, sink, sharding, units)
     step = PreferenceStep(setup, sink, sharding, stepper_for(setup.job), units, reference=reference)
     step.load()
@@ -103,7 +123,14 @@ def evaluate(step: PreferenceStep) -> None:
     sink.phase(Phase.EVAL, "evaluation")
     inputs = sink.alloc(pieces.front(setup, NO_GRAD).inputs, Category.ACTIVATIONS, "batch")
     policy = Pass(sink, setup, step.sharding, step.units, Phase.EVAL)
-    held = policy.run(lambda hidden: scores_of(sink, setup, hidden))
+
+    def head(hidden: int) -> Sequence[int]:
+        if setup.job.objective.name != "reward":
+            return scores_of(sink, setup, hidden)
+        piece = rewards(setup, NO_GRAD)
+        return [sink.play(piece.forward, [hidden])[piece.out]]
+
+    held = policy.run(head)
     if step.reference is not None:
         _with_setup(step.reference, setup).run(Phase.EVAL)
     for handle in (*held, inputs):

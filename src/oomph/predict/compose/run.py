@@ -8,6 +8,7 @@ from oomph.job.model import Job
 from oomph.predict.compose.denoise import compose_denoiser
 from oomph.predict.compose.denoise_setup import is_denoiser
 from oomph.predict.compose.evaluate import after_training
+from oomph.predict.compose.objectives import compose_objective
 from oomph.predict.compose.pipeline import PipelineRank, compose_rank
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.stacks import is_stacked
@@ -46,10 +47,10 @@ def compose(
         return compose_rank(setup, sink, steps, stage)
     if is_stacked(setup.job.model.family):
         return compose_stacks(setup, sink, steps)
+    if setup.job.objective.name != "default":
+        return compose_objective(setup, sink, steps)
     units = units or units_of(setup)
-    sharding = strategy_for(
-        setup.job, units.units, sink, setup.code, micro_batches=micro_batches(setup.job)
-    )
+    sharding = strategy_for(setup.job, units.units, sink, setup.code, micro_batches=micro_batches(setup.job))
     step = Step(setup, sink, sharding, stepper_for(setup.job), units)
     step.load()
     step.train(steps)

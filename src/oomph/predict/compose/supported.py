@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from oomph.errors import UsageError
 from oomph.job.families import dimensions
 from oomph.job.model import ITEM_BYTES, Job
-from oomph.predict.compose import denoise_supported, expert_parallel, experts, masks, stacks_supported
+from oomph.predict.compose import (
+    denoise_supported,
+    expert_parallel,
+    experts,
+    masks,
+    preference_supported,
+    stacks_supported,
+)
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup import rings
 from oomph.predict.compose.stacks import is_stacked
@@ -69,6 +76,7 @@ def _missing(job: Job) -> Iterator[str]:
     if job.activation_offload and job.checkpointing.mode != "full":
         yield "offloading activations to the host without checkpointing every layer"
     yield from experts.missing(job)
+    yield from preference_supported.missing(job)
     if parallel.pipeline > 1:
         yield from _pipeline(job)
     yield from expert_parallel.missing(job)
@@ -172,10 +180,14 @@ def _of_generation(job: Job) -> Iterator[str]:
 
 def assumptions(job: Job) -> tuple[str, ...]:
     """What a plan takes for granted where the job asks for something that is modelled in part."""
-    found = [*_of_encoders(job)]
+    found = [*_of_encoders(job), *preference_supported.assumptions(job)]
     if is_stacked(job.model.family):
         found += stacks_supported.assumptions(job)
-    found += [*denoise_supported.assumptions(job), *experts.assumptions(job), *expert_parallel.assumptions(job)]
+    found += [
+        *denoise_supported.assumptions(job),
+        *experts.assumptions(job),
+        *expert_parallel.assumptions(job),
+    ]
     if job.precision.compute == "fp8":
         found.append(
             "fp8 products are played as bf16 ones: copies in fp8, which are half as large, are left out."
