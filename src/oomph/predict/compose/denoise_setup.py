@@ -178,8 +178,11 @@ class Denoising:
         if self._prepared and not weight.quantized and precision.weights in _HALF:
             item = 4.0
         grads = ITEM_BYTES[precision.grads] if precision.grads else item
+        compute = min(item, ITEM_BYTES[precision.compute]) if self.setup.sharded_in_compute else item
         found = [
-            UnitParameter(name, parameter.numel, weight.trainable, item, item, grads, stored, parameter.shape)
+            UnitParameter(
+                name, parameter.numel, weight.trainable, item, compute, grads, stored, parameter.shape
+            )
         ]
         module = name.removesuffix(".weight")
         if lora is not None and name != module and self.adapts_module(module):

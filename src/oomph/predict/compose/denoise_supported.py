@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oomph.job.denoising import DENOISERS, FLUX
+from oomph.job.denoising import DENOISERS, FLUX, UNET
 from oomph.job.families.build import Reader
 from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.compose.denoise_setup import is_denoiser
@@ -14,7 +14,11 @@ _AWAY = {
     "text_encoders": "Text encoders are not on the GPU while training: prompts' embeddings were made before",
     "vae": "The autoencoder is not on the GPU while training: latents were made before",
 }
-_STRATEGIES = ("none", "ddp")
+#: FLUX's blocks are units as a decoder's layers are; of a UNet there are no such.
+_STRATEGIES = {
+    FLUX: ("none", "ddp", "fsdp2_full", "fsdp2_no_reshard", "zero1", "zero2"),
+    UNET: ("none", "ddp"),
+}
 _LOSSES = ("default", "eager_fp32", "eager_bf16")
 _ATTENTION = ("sdpa", "sdpa_flash")
 
@@ -32,10 +36,14 @@ def missing(job: Job) -> Iterator[str]:
         return
     yield from _method(job)
     yield from _batch(job)
-    if parallel.strategy not in _STRATEGIES or parallel.ranks != parallel.data:
-        yield f"a denoiser under {parallel.strategy} with {parallel.tensor} tensor-parallel ranks (DDP is modelled)"
+    if parallel.strategy not in _STRATEGIES[family]:
+        yield f"{family} under {parallel.strategy} (modelled are {', '.join(_STRATEGIES[family])})"
+    if parallel.ranks != parallel.data:
+        yield "tensor, context and pipeline parallelism of a denoiser"
     if parallel.offload_parameters:
         yield "a denoiser's parameters on the host"
+    if parallel.strategy.startswith(("fsdp", "zero")) and (job.method.quantization or job.evaluation.batch):
+        yield f"quantised weights or validation images beside {parallel.strategy} of a denoiser"
     if job.compile:
         yield "torch.compile of a denoiser"
     if job.attention not in _ATTENTION:
