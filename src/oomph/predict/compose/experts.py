@@ -74,6 +74,10 @@ def missing(job: Job) -> Iterator[str]:
                 f"FSDP of {model.family} with {job.precision.weights} weights: transformers keeps routers in fp32, and "
                 "FSDP asks for one type in each unit (--set precision.weights=fp32)"
             )
+    if model.family in LATENT and job.evaluation.generate:
+        yield f"generation by {model.family} (what its cache keeps of latents is its version's affair)"
+    if model.family in LATENT and job.parallel.context > 1:
+        yield "context parallelism of latent attention"
     if model.get("output_router_logits") is True:
         yield "the auxiliary loss of routers (output_router_logits)"
     if lora is not None and model.family in _CONVERTED and major_of(job.framework) >= 5:
