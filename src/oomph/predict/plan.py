@@ -172,7 +172,9 @@ def _above(setup: Setup) -> dict[Phase, tuple[int, int]]:
     far the interval has to reach. Of attention by ordinary operators, whose scores are the largest tensors by far, no
     measurement says that the plain layer is a bound: there the interval reaches half as far again."""
     if setup.job.parallel.expert > 1:
-        return _crowded(setup)
+        return _reaching(setup, replace(setup, crowded=True))
+    if setup.int8:
+        return _reaching(setup, replace(setup, outliers=True))
     if not setup.order_decides:
         return {}
     least, most = PeakSink(compose=False), PeakSink(compose=False)
@@ -188,15 +190,16 @@ def _above(setup: Setup) -> dict[Phase, tuple[int, int]]:
     return found
 
 
-def _crowded(setup: Setup) -> dict[Phase, tuple[int, int]]:
-    """How far each phase's interval has to reach for a rank whose experts are asked for more than others."""
-    even, crowded = PeakSink(compose=False), PeakSink(compose=False)
-    compose(setup, even)
-    compose(replace(setup, crowded=True), crowded)
-    least = even.peaks()
+def _reaching(setup: Setup, other: Setup) -> dict[Phase, tuple[int, int]]:
+    """How far each phase's interval has to reach where the data decide: for a rank whose experts are asked for more
+    than others, or for inputs with outliers (engine/int8.py)."""
+    usual, most = PeakSink(compose=False), PeakSink(compose=False)
+    compose(setup, usual)
+    compose(other, most)
+    least = usual.peaks()
     return {
         phase: (0, max(0, peak.bytes - least[phase].bytes))
-        for phase, peak in crowded.peaks().items()
+        for phase, peak in most.peaks().items()
         if phase in least
     }
 

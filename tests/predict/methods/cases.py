@@ -73,6 +73,7 @@ class Case:
     quantized: str = ""
     prepared: bool = False
     recomputed: bool = False
+    reentrant: bool = False
     batch: int = 2
     sequence: int = 256
     evaluates: bool = True
@@ -108,7 +109,7 @@ class Case:
             method=Method(name="qlora" if quantization else "lora", lora=lora, quantization=quantization),
             precision=PRECISIONS[self.precision],
             batch=Batch(micro=self.batch, sequence=self.sequence),
-            checkpointing=Checkpointing(mode="full" if self.recomputed else "none", reentrant=False),
+            checkpointing=Checkpointing(mode="full" if self.recomputed else "none", reentrant=self.reentrant),
             evaluation=Evaluation(batch=self.batch if self.evaluates else None),
             framework=Framework(
                 name="pytorch", versions=(*self.versions, ("torch", "2.13.0"), ("transformers", "5.24.0"))
@@ -164,7 +165,7 @@ class Case:
             )
             model = peft.get_peft_model(model, lora, autocast_adapter_dtype={self.lora_dtype == "fp32"})
             if {self.recomputed}:
-                model.gradient_checkpointing_enable({{"use_reentrant": False}})
+                model.gradient_checkpointing_enable({{"use_reentrant": {self.reentrant}}})
                 model.enable_input_require_grads()
             model.train()
             optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad])

@@ -23,6 +23,8 @@ def adapters_for(setup: Setup) -> PeftAdapters | None:
         setup.quantizes_module,
         casts=setup.code.lora_casts_input,
     )
+    quantization = setup.job.method.quantization
+    made.clones = quantization is None or quantization.kind != "int8"
     if isinstance(made, DoraAdapters):
         made.age = _age(setup)
     return made

@@ -8,6 +8,7 @@ exist together); torch/distributed/fsdp (a full state dict gathers one unit afte
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -55,18 +56,19 @@ def evaluate(step: Step) -> None:
     # The loop's variable has the predictions of the batch before until there are new ones.
     size = _logits_bytes(setup) if collected else 0
     before = sink.alloc(size, Category.ACTIVATIONS, "predictions of the batch before")
-    left = Pass(sink, setup, step.sharding, step.units, Phase.EVAL).run(_with_loss(step, setup))
+    its = Pass(sink, setup, step.sharding, step.units, Phase.EVAL)
+    left = its.run(_with_loss(its))
     for handle in (*left, inputs, before):
         sink.free(handle)
     _concatenate(step, collected, held)
 
 
-def _with_loss(step: Step, setup: Setup) -> Head:
+def _with_loss(its: Pass) -> Head:
     """Output layer and loss."""
-    sink = step.sink
+    sink = its.sink
 
     def head(hidden: int) -> Sequence[int]:
-        piece = pieces.head(setup, NO_GRAD)
+        piece = pieces.head(its.setup, replace(NO_GRAD, wide=its.wide))
         handed = [hidden] if piece.model is None else sink.play(piece.model, [hidden])
         handles = sink.play(piece.forward, handed)
         held = (*(handles[each] for each in piece.kept), *loose(piece, handles))

@@ -15,6 +15,7 @@ from oomph.predict.compose import pieces
 from oomph.predict.compose.pieces import Front, Mode
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import Units
+from oomph.predict.compose.widths import first_is_wide, widens_here
 from oomph.predict.engine.piece import Piece
 from oomph.predict.sharding.base import Sharding
 from oomph.predict.sink import Sink
@@ -36,6 +37,8 @@ class Pass:
     units: Units
     phase: Phase
     name: str = ""
+    #: The hidden state is fp32 although the recording's is not.
+    wide: bool = False
 
     def run(self, head: Head, before_layer: Callable[[int], None] | None = None) -> Sequence[int]:
         """Embedding, layers (`before_layer` comes before each), the model's hooks, `head`. Returns what `head` left."""
@@ -71,6 +74,7 @@ class Pass:
         self, front: Front, first: int, casts: list[int], before_layer: Callable[[int], None] | None
     ) -> int:
         setup, sink, hidden = self.setup, self.sink, first
+        self.wide = first_is_wide(setup, front)
         for number in range(setup.layers):
             unit = self.units.blocks[number]
             self._at(f"block {number}")
@@ -81,6 +85,7 @@ class Pass:
             handles = sink.play(piece.forward, [hidden])
             casts += loose(piece, handles)
             hidden = handles[piece.out]
+            self.wide = self.wide or widens_here(setup, piece)
             self.sharding.forward_after(unit)
         if front.held:
             sink.free(first)
@@ -93,6 +98,7 @@ class Pass:
             pinned=number == 0 and front.held,
             frozen=self.setup.frozen_in(number),
             kind=self.setup.kind(number),
+            wide=self.wide,
         )
 
     def _at(self, where: str) -> None:

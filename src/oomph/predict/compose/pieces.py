@@ -38,7 +38,8 @@ class Mode:
     """How a piece is played. grad: with autograd. requires: the hidden state wants a gradient. accumulates: gradients
     exist and new ones are added to them. frozen: parameters that do not train in this layer. kind: its section.
     joined: what is frozen is part of a flat parameter that trains. leaf: the tokens' embedding is made to want a
-    gradient (enable_input_require_grads). wide: what comes in is fp32 although the recording's is not (widening.py)."""
+    gradient (enable_input_require_grads). wide: what comes in is fp32 although the recording's is not (widening.py).
+    attributes: without autograd here, but what nodes have as attributes is kept (int8.py)."""
 
     grad: bool = True
     requires: bool = True
@@ -53,6 +54,7 @@ class Mode:
     leaf: bool = False
     joined: bool = False
     wide: bool = False
+    attributes: bool = False
 
 
 def _weights(setup: Setup, frozen: frozenset[str], joined: bool) -> Weights:
@@ -94,6 +96,7 @@ def _scope(setup: Setup, mode: Mode, fused: bool = False) -> Scope:
         autocast=setup.precision.endswith("autocast"),
         efficient=setup.job.attention == "sdpa_efficient",
         adapters=adapters_for(setup),
+        keeps_attributes=mode.attributes,
         keeps_inputs=setup.code.quantized_input_kept and setup.job.method.quantization is not None,
         ring=setup.ring,
         widening=widening,
@@ -268,6 +271,7 @@ def key_of(setup: Setup) -> tuple[object, ...]:
         job.framework.version("peft"),
         setup.precision,
         setup.plain_layers,
+        setup.outliers,
         setup.torch,
         None if setup.gpu is None else setup.gpu.short_name,
     )

@@ -109,6 +109,8 @@ class Setup:
     plain_layers: bool = False
     #: More rows come to this rank's experts than its tokens make (expert_parallel.py).
     crowded: bool = False
+    #: LLM.int8() finds outliers: the upper bound where the data decide (engine/int8.py).
+    outliers: bool = False
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -225,7 +227,10 @@ class Setup:
     @cached_property
     def precision(self) -> str:
         """The name of the variant's precision."""
-        precision = self.job.precision
+        precision, quantization = self.job.precision, self.job.method.quantization
+        # Nothing but autocast casts what prepare_model_for_kbit_training has made fp32 for LLM.int8()'s layers.
+        if self.int8 and quantization is not None and quantization.prepared and not precision.autocast:
+            return "fp32"
         low = precision.compute in (*_HALF, "fp8")
         weights_low = precision.weights in _HALF or (self.sharded_in_compute and low)
         # torchtitan and torchtune have no autocast where parameters are gathered in the compute dtype.
@@ -384,7 +389,7 @@ class Setup:
         quantization = self.job.method.quantization
         return (
             quantization is not None
-            and quantization.kind in ("nf4", "fp4")
+            and quantization.kind in ("nf4", "fp4", "int8")
             and self.precision.endswith("autocast")
             and self.code.lora == "peft"
         )
@@ -512,7 +517,17 @@ class Setup:
             dequantized=2 if self.code.dequantizes_twice else 1,
             adapter=adapter,
             wide=self._prepared(name),
+            int8=self.int8 if quantized else "",
+            outliers=self.outliers,
         )
+
+    @property
+    def int8(self) -> str:
+        """The dtype of the model around LLM.int8()'s weights; "" without them."""
+        quantization = self.job.method.quantization
+        if quantization is None or quantization.kind != "int8":
+            return ""
+        return "fp16" if self.job.precision.weights == "fp16" else "bf16"
 
     def _prepared(self, name: str) -> bool:
         """Whether a weight that is not quantised was cast to fp32 before training (prepare_model_for_kbit_training).
@@ -548,7 +563,9 @@ class Setup:
             return 0
         return sum(
             each.count
-            * constant_bytes(each.numel, quantization.kind, quantization.double, quantization.block)
+            * constant_bytes(
+                each.numel, quantization.kind, quantization.double, quantization.block, each.shape[0]
+            )
             for each in self.architecture.parameters
             if each.relative in self._quantized and not each.tied
         )
@@ -583,16 +600,15 @@ def packed_bytes(numel: int, kind: str) -> int:
     return numel if kind == "int8" else numel // 2
 
 
-def constant_bytes(numel: int, kind: str, double: bool, block: int) -> int:
+def constant_bytes(numel: int, kind: str, double: bool, block: int, rows: int = 0) -> int:
     """Bytes of what is needed to read a quantised weight, which no strategy shards.
 
     nf4, fp4: one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them and an fp32 offset
-    (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: an fp32 per row, left out (a
-    thousandth). gptq4: int4 in groups (of 128, or of `block` where that is more) with fp16 scales, 4-bit zeros and a
+    (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: an fp32 per row. gptq4: int4 in groups (of 128, or of `block` where that is more) with fp16 scales, 4-bit zeros and a
     group index (0.5195 bytes per weight for square matrices with the weight itself: AutoGPTQ's qlinear).
     """
     if kind == "int8":
-        return 0
+        return 4 * rows
     if kind == "gptq4":
         group = max(128, block)
         return numel // group * 2 + numel // (2 * group)

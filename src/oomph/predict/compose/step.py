@@ -18,6 +18,7 @@ from oomph.predict.compose.pieces import Mode
 from oomph.predict.compose.presents import present_bytes
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import Units
+from oomph.predict.compose.widths import first_is_wide, widens_here
 from oomph.predict.engine.piece import Piece
 from oomph.predict.optimizers.base import Stepper
 from oomph.predict.sharding.base import Grad, Sharding, UnitParameter
@@ -263,6 +264,8 @@ class Forward:
         leaf = self._inputs_want_gradients()
         mode = Mode(accumulates=accumulates, joined=self.setup.root_joins, leaf=leaf)
         self.front = pieces.front(self.setup, mode)
+        if first_is_wide(self.setup, self.front):
+            self.wide_from = 0
         step.next_batch(sink.alloc(self.front.inputs, Category.ACTIVATIONS, "batch"))
         step.sharding.forward_begin()
         step.workspace("forward")
@@ -368,10 +371,12 @@ class Forward:
                 frozen=self.setup.frozen_in(number),
                 kind=self.setup.kind(number),
                 wide=self.wide(number),
+                attributes=bool(self.setup.int8) and not self.reentrant(number),
             )
             piece = pieces.block(self.setup, mode)
             handles = sink.play(piece.forward, [hidden])
             self._casts(piece, handles)
+            self.graphs += [handles[each] for each in piece.attributes if handles[each] >= 0]
             kept = [handles[each] for each in piece.policy]
             self._needed |= piece.uses
             if self.reentrant(number):
@@ -387,7 +392,7 @@ class Forward:
             self._needed |= piece.saves
             self.layers.append(Layer(hidden, piece, handles))
         step.sharding.forward_after(unit)
-        if self.setup.widens and self.wide_from < 0 and piece.out_bytes > piece.forward.sizes[0]:
+        if self.wide_from < 0 and widens_here(self.setup, piece):
             self.wide_from = number + 1
         return handles[piece.out]
 
@@ -530,7 +535,11 @@ class Backward:
         if piece.backward is None:
             return grad
         after = sink.play(piece.backward, [*handles, *early])
-        self._attributes(piece, after)
+        if layer.checkpointed and forward.reentrant(number):
+            for each in piece.attributes:  # of a graph that is gone with the layer's backward
+                sink.free(after[each])
+        else:
+            self._attributes(piece, after)
         kept = layer.checkpointed and forward.reentrant(number) and step.sharding.keeps_inputs(unit)
         found = after[piece.entry_grad] if piece.entry_grad >= 0 else -1
         step.sharding.backward_after(unit, step.grads(unit, piece, after))

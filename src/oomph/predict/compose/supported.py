@@ -69,7 +69,7 @@ def _missing(job: Job) -> Iterator[str]:
     if lora is not None and lora.dora:
         yield from _dora(job)
     if quantization is not None and quantization.kind == "int8":
-        yield "LLM.int8() (its outlier columns depend on the data)"
+        yield from _int8(job)
     grads, weights = job.precision.grads, job.precision.weights
     if job.method.name == "full" and grads is not None and ITEM_BYTES[grads] > ITEM_BYTES[weights]:
         yield f"gradients kept in {grads} beside {weights} weights"
@@ -109,6 +109,23 @@ def _dora(job: Job) -> Iterator[str]:
     )
     if job.model.family == "gpt2" and again:
         yield "DoRA with dropout on GPT-2's Conv1D (PEFT leaves a gradient of each adapted weight)"
+
+
+def _int8(job: Job) -> Iterator[str]:
+    """bitsandbytes' code from 0.45 on, under PEFT's adapters."""
+    name = job.framework.name.lower()
+    if below(job.framework, "bitsandbytes", 0, 45):
+        yield "LLM.int8() of bitsandbytes before 0.45 (weights in other layouts)"
+    if job.method.lora is None or name in ("torchtune", "litgpt", "torchtitan", "lightning", "fabric"):
+        yield f"LLM.int8() under {job.framework.name or 'a framework'} without PEFT's adapters"
+    if job.method.lora is not None and job.method.lora.dora:
+        yield "DoRA on LLM.int8()'s layers"
+    if job.parallel.strategy.startswith(("fsdp", "zero")):
+        yield f"LLM.int8() under {job.parallel.strategy}"
+    if job.parallel.tensor > 1:
+        yield "LLM.int8() beside tensor parallelism"
+    if job.precision.weights == "fp32" and not job.precision.autocast:
+        yield "LLM.int8() in a model of fp32"
 
 
 def _images(job: Job) -> Iterator[str]:
@@ -191,6 +208,10 @@ def assumptions(job: Job) -> tuple[str, ...]:
     if job.precision.compute == "fp8":
         found.append(
             "fp8 products are played as bf16 ones: copies in fp8, which are half as large, are left out."
+        )
+    if job.method.quantization is not None and job.method.quantization.kind == "int8":
+        found.append(
+            "LLM.int8() is planned without outliers; the interval reaches to one input column in 64 with some."
         )
     if job.attention == "flex":
         found.append("flex_attention is played as flash attention.")

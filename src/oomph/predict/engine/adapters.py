@@ -77,7 +77,7 @@ class PeftAdapters:
         narrow = self._two_products(scope, module, x, base.shape[-1])
         scaled = apply(scope, "aten.mul", [narrow], narrow.shape, narrow.dtype)
         heap.release(narrow.storage)
-        if self.quantized(module) and scaled.dtype != base.dtype:
+        if self.quantized(module) and scaled.dtype != base.dtype and not scope.autocast:
             cast = apply(scope, "aten._to_copy", [scaled], scaled.shape, base.dtype)
             heap.release(scaled.storage)
             scaled = cast

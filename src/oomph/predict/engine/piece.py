@@ -135,6 +135,11 @@ def build(
     entry_dropped = (
         entry is not None and storage not in scope.pinned and entry.storage.refs < 1 + _saves(entry, graph)
     )
+    if graph is not None and graph.unpacks:
+        # The recomputation's own graph is gone when it has ended; backward runs on that of forward.
+        for each in scope.attributes:
+            heap.release(each)
+        scope.attributes = []
     count, events = len(heap.sizes), len(heap.events)
     model = None
     begin, own = scope.returned

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from oomph.errors import UsageError
 from oomph.hardware.gpus import Gpu
 from oomph.memory.categories import Category
+from oomph.predict.engine import int8
 from oomph.predict.engine.compiled import Partition
 from oomph.predict.engine.context_parallel import goes_round, ring_of
 from oomph.predict.engine.graph import Grads, Graph, Node
@@ -36,13 +37,16 @@ _NO_GRADIENT = frozenset(_NAMES.split())
 class Weight:
     """What a parameter is in this job. `stored`: dtype of what is resident, `trainable`, `quantized`: its values are
     made for each product (`dequantized` buffers of the compute dtype at once). `wide`: it is resident in fp32 although
-    the recording's is not."""
+    the recording's is not. `int8`: it is LLM.int8()'s, beside a model of bf16 or fp16 ("": it is not); `outliers`: some
+    columns are multiplied apart (int8.py)."""
 
     trainable: bool = True
     quantized: bool = False
     dequantized: int = 1
     adapter: bool = False
     wide: bool = False
+    int8: str = ""
+    outliers: bool = False
 
 
 class Weights(Protocol):
@@ -100,6 +104,8 @@ class Scope:
     #: Inputs of quantised layers are attributes of their node, and live as long as the graph (bitsandbytes to 0.42).
     keeps_inputs: bool = False
     attributes: list[Storage] = field(default_factory=list)
+    #: The graph of a forward that is recomputed keeps attributes all the same: it is there, its saved tensors are not.
+    keeps_attributes: bool = False
     #: Called before each operator; true where it has done the operator's work (losses.py).
     instead: Any = None
     #: What is fp32 although it was recorded in less: 4-bit layers under autocast (widening.py).
@@ -303,6 +309,11 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         return
     weight = _weight_of(packet, inputs)
     heap.where = packet
+    if weight is not None and scope.weights(weight).int8:
+        int8.multiply(scope, scope.weights(weight), numbers, inputs, results[0])
+        if scope.adapters is not None:
+            scope.adapters.see(scope, packet, weight, inputs, results[0])
+        return
     narrowed = [] if widening is None else widening.before(scope, packet, numbers, inputs, results)
     held = _dequantized(scope, weight, inputs)
     copied, copied_back = staged(packet, inputs[0] if inputs else None, arguments, scope.torch)

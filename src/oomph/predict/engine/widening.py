@@ -32,7 +32,7 @@ class Widening:
     def __init__(self) -> None:
         #: Tensors of the program that are fp32 here; and those that autocast has made of fp32.
         self.wide: set[int] = set()
-        self._cast: set[int] = set()
+        self.cast: set[int] = set()
         #: Kept so that no other tensor takes their place: adapters know them by identity.
         self._narrowed: list[Tensor] = []
 
@@ -43,7 +43,7 @@ class Widening:
         if packet != _CAST or not numbers or numbers[0] not in self.wide:
             return False
         if scope.program.tensors[results[0]][3] != "fp32":
-            self._cast.add(results[0])
+            self.cast.add(results[0])
             return False
         source = scope.tensor(numbers[0])
         source.storage.refs += 1
@@ -64,10 +64,10 @@ class Widening:
         dtypes = {each: scope.program.tensors[each][3] for each in results if each is not None}
         if packet == _CAST and inputs and inputs[0] is not None and inputs[0].dtype == "fp32":
             if not inputs[0].parameter and results and dtypes.get(results[0]) in _LOW:
-                self._cast.add(results[0])
+                self.cast.add(results[0])
             return []
-        if packet in _VIEWS and numbers and numbers[0] in self._cast:
-            self._cast.update(dtypes)
+        if packet in _VIEWS and numbers and numbers[0] in self.cast:
+            self.cast.update(dtypes)
         for number, each in zip(numbers, inputs, strict=True):
             if number is not None and each is not None and each.parameter and each.node is None:
                 if scope.weights(each.parameter).wide:
@@ -107,7 +107,7 @@ class Widening:
         if weight is None or not scope.weights(weight).quantized or not results:
             return
         its = numbers[-2]
-        if its not in self.wide and its not in self._cast:
+        if its not in self.wide and its not in self.cast:
             return
         from oomph.predict.engine.play import apply
 
