@@ -604,8 +604,9 @@ def constant_bytes(numel: int, kind: str, double: bool, block: int, rows: int = 
     """Bytes of what is needed to read a quantised weight, which no strategy shards.
 
     nf4, fp4: one fp32 absmax per block; double: the absmax as one byte, with an fp32 per 256 of them and an fp32 offset
-    (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: an fp32 per row. gptq4: int4 in groups (of 128, or of `block` where that is more) with fp16 scales, 4-bit zeros and a
-    group index (0.5195 bytes per weight for square matrices with the weight itself: AutoGPTQ's qlinear).
+    (bitsandbytes functional.py, quantize_4bit with compress_statistics). int8: an fp32 per row. gptq4: int4 in groups
+    (of 128, or of `block` where that is more) with fp16 scales, 4-bit zeros and a group index (0.5195 bytes per weight
+    for square matrices with the weight itself: AutoGPTQ's qlinear).
     """
     if kind == "int8":
         return 4 * rows

@@ -126,8 +126,8 @@ def _parts(setup: Setup, parameter: Parameter) -> int:
 
 
 def adapters_of(setup: Setup, parameter: Parameter) -> list[UnitParameter]:
-    """LoRA's two matrices beside a linear layer: rank x inputs and outputs x rank (PEFT's lora_A and lora_B), and DoRA's
-    magnitudes, one for each output."""
+    """LoRA's two matrices beside a linear layer: rank x inputs and outputs x rank (PEFT's lora_A and lora_B), and
+    DoRA's magnitudes, one for each output."""
     lora = setup.job.method.lora
     assert lora is not None
     outputs, inputs = _sides(setup, parameter)

@@ -2,8 +2,8 @@
 
 Source: bitsandbytes 0.45 and 0.50, autograd/_functions.py (MatMul8bitLt), backends/cuda/ops.py (int8_vectorwise_quant,
 int8_mm_dequant), backends/default/ops.py (int8_mixed_scaled_mm). The input is an attribute of the node: no hook of a
-checkpoint sees it, and it lives as long as the graph. Columns of the input with a value of 6.0 or more are multiplied in
-the input's dtype beside the rest; which ones depends on the data.
+checkpoint sees it, and it lives as long as the graph. Columns of the input with a value of 6.0 or more are multiplied
+in the input's dtype beside the rest; which ones depends on the data.
 """
 
 from __future__ import annotations

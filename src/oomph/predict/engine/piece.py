@@ -137,8 +137,8 @@ def build(
     )
     if graph is not None and graph.unpacks:
         # The recomputation's own graph is gone when it has ended; backward runs on that of forward.
-        for each in scope.attributes:
-            heap.release(each)
+        for gone in scope.attributes:
+            heap.release(gone)
         scope.attributes = []
     count, events = len(heap.sizes), len(heap.events)
     model = None
