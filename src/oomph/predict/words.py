@@ -34,6 +34,12 @@ _WORDS = {
     "all_to_all": "rows exchanged between the experts' ranks",
     "positions": "places of rows among the experts' ranks",
     "index": "rows looked up",
+    "topk": "routing of rows to experts",
+    "sort": "routing of rows to experts",
+    "floor_divide": "routing of rows to experts",
+    "histc": "routing of rows to experts",
+    "clamp": "activation functions",
+    "sigmoid": "activation functions",
     "new_empty": "tensors that are filled later",
 }
 _ATTENTION = "attention outputs"

@@ -180,3 +180,7 @@ def test_quantised_checkpoints():
     assert "bits 8" in refused(model | {"quantization_config": gptq | {"bits": 8}})
     assert "awq" in refused(model | {"quantization_config": {"quant_method": "awq", "bits": 4}})
     assert "fp8" in refused(model | {"quantization_config": {"quant_method": "fp8"}})
+    mxfp4 = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    assert "mxfp4" in refused(model | {"quantization_config": {**mxfp4, "dequantize": False}})
+    assert job(model | {"quantization_config": mxfp4}).method.quantization is None
+    assert not refused(model | {"quantization_config": mxfp4})

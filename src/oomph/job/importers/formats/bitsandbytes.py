@@ -21,7 +21,8 @@ def read(source: Source) -> Imported:
 
 
 def read_config(collector: Collector, config: Mapping[str, object], parent: str = "") -> None:
-    """A quantization_config: bitsandbytes or GPTQ; others are refused by name."""
+    """A quantization_config: bitsandbytes or GPTQ, or gpt-oss's own, whose weights training has in bf16; others are refused
+    by name."""
     method = str(config.get("quant_method") or "bitsandbytes").lower().rsplit(".", 1)[-1]
     if method in ("bitsandbytes", "bitsandbytes_4bit", "bitsandbytes_8bit"):
         collector.read(config, hf_keys.BITSANDBYTES, hf_keys.BITSANDBYTES_HARMLESS, parent=parent)
@@ -37,6 +38,8 @@ def read_config(collector: Collector, config: Mapping[str, object], parent: str 
         collector.put("method.quantization.kind", "gptq4", f"{parent}quant_method", method)
         collector.put("method.quantization.block", 128, f"{parent}group_size", group)
         return
+    if method == "mxfp4" and config.get("dequantize") is not False:
+        return  # training asks for Mxfp4Config(dequantize=True), which the plan says of gpt_oss
     collector.refuse(
         f"{parent}quant_method", f"{method}, bits {bits}, group_size {group}" if bits else method
     )
