@@ -21,8 +21,8 @@ def read(source: Source) -> Imported:
 
 
 def read_config(collector: Collector, config: Mapping[str, object], parent: str = "") -> None:
-    """A quantization_config: bitsandbytes or GPTQ, or gpt-oss's own, whose weights training has in bf16; others are refused
-    by name."""
+    """A quantization_config: bitsandbytes or GPTQ, or gpt-oss's own, whose weights training has in bf16; others are
+    refused by name."""
     method = str(config.get("quant_method") or "bitsandbytes").lower().rsplit(".", 1)[-1]
     if method in ("bitsandbytes", "bitsandbytes_4bit", "bitsandbytes_8bit"):
         collector.read(config, hf_keys.BITSANDBYTES, hf_keys.BITSANDBYTES_HARMLESS, parent=parent)
