@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from oomph.errors import UsageError
 from oomph.predict.compose.adapting import adapters_for
+from oomph.predict.compose.keys import Keyed, key_of, number_of, structure_of
 from oomph.predict.compose.setup import Setup, recorded_loss
 from oomph.predict.engine import losses
 from oomph.predict.engine.compiled import HEAVY, numbers, operators, packet, partition, read_again
 from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
 from oomph.predict.engine.heap import Heap, Storage, Tensor
-from oomph.predict.engine.piece import Piece, build
+from oomph.predict.engine.piece import Piece, build, play_forward
 from oomph.predict.engine.play import Scope, Weight, Weights, run
 from oomph.predict.engine.program import Values
 from oomph.predict.engine.sequence_parallel import SCATTER
@@ -142,7 +143,7 @@ def operators_of(setup: Setup, name: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
+def _block(_key: int, setup: Keyed, mode: Mode) -> Piece:
     inner = setup.setup
     its = section(inner, mode.kind)
     scope = _compiled(inner, mode, its) if inner.compiles_layers else _scope(inner, mode)
@@ -154,7 +155,9 @@ def _block(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
             first = block(inner, replace(same, grad=False, pinned=True, selective=True))
             given = [first.forward.sizes[each] for each in first.policy]
     if mode.early_stop:
-        scope.stop, scope.saves_results, scope.stop_added = _last_save(inner, mode)
+        scope.stop, scope.saves_results, scope.stop_added = _last_save(
+            (structure_of(inner), id(inner.program)), Keyed(inner), mode
+        )
         if scope.graph is not None:
             scope.graph.unpacks = True
     return build(
@@ -220,70 +223,28 @@ def _compiled(setup: Setup, mode: Mode, its: Section, root: int | None = None) -
     return scope
 
 
-def _last_save(setup: Setup, mode: Mode) -> tuple[int, bool, int]:
+@lru_cache(maxsize=1024)
+def _last_save(_key: object, setup: Keyed, mode: Mode) -> tuple[int, bool, int]:
     """Where a recomputation that is not reentrant ends: at the operator that saves the last tensor, before it runs, or
     after where that is one of its results, which the second number says (torch/utils/checkpoint.py,
     _StopRecomputationError). The third: at which operator of the adapters, where it is one of theirs, else -1."""
-    scope = _scope(setup, mode)
-    build(scope, section(setup, mode.kind), requires=mode.requires, pinned=True)
+    inner = setup.setup
+    scope = _scope(inner, mode)
+    play_forward(scope, section(inner, mode.kind), requires=mode.requires)
     return scope.last_save, scope.saves_results, scope.last_added
 
 
-@dataclass(frozen=True)
-class _Keyed:
-    """A setup that compares equal to every other, so that `key` alone decides."""
-
-    setup: Setup
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Keyed)
-
-
 #: For pieces that are put together elsewhere (last_position, preference).
-Keyed = _Keyed
 scope_of = _scope
-
-
-def key_of(setup: Setup) -> tuple[object, ...]:
-    """What decides how a piece is played: not the number of ranks, the optimizer or the accumulation."""
-    job = setup.job
-    return (
-        setup.code,
-        job.model,
-        job.method,
-        job.precision,
-        job.batch.micro,
-        job.batch.sequence,
-        job.batch.padding,
-        job.parallel.tensor,
-        job.parallel.context,
-        job.parallel.expert,
-        setup.crowded,
-        setup.split,
-        setup.ring,
-        setup.sharded_in_compute,
-        job.attention,
-        job.loss,
-        job.compile,
-        job.framework.version("peft"),
-        setup.precision,
-        setup.plain_layers,
-        setup.outliers,
-        setup.torch,
-        None if setup.gpu is None else setup.gpu.short_name,
-    )
 
 
 def block(setup: Setup, mode: Mode) -> Piece:
     """One layer."""
-    return _block(key_of(setup), _Keyed(setup), mode)
+    return _block(number_of(setup), Keyed(setup), mode)
 
 
 @lru_cache(maxsize=1024)
-def _head(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Piece:
+def _head(_key: int, setup: Keyed, mode: Mode) -> Piece:
     inner = setup.setup
     scope = _scope(inner, mode)
     code = inner.code
@@ -370,7 +331,7 @@ def _linear_head(setup: Setup, scope: Scope, after: Section, mode: Mode) -> Piec
 
 def head(setup: Setup, mode: Mode) -> Piece:
     """Final norm, output layer and loss."""
-    return _head(key_of(setup), _Keyed(setup), mode)
+    return _head(number_of(setup), Keyed(setup), mode)
 
 
 class Left(NamedTuple):
@@ -399,7 +360,7 @@ class Front:
 
 
 @lru_cache(maxsize=1024)
-def _front(_key: tuple[object, ...], setup: _Keyed, mode: Mode) -> Front:
+def _front(_key: int, setup: Keyed, mode: Mode) -> Front:
     inner = setup.setup
     scope = _scope(inner, mode)
     before = section(inner, "before")
@@ -474,7 +435,7 @@ def _is_left(piece: Piece, number: int) -> bool:
 
 def front(setup: Setup, mode: Mode) -> Front:
     """Embedding and what all layers share."""
-    return _front(key_of(setup), _Keyed(setup), mode)
+    return _front(number_of(setup), Keyed(setup), mode)
 
 
 def labels(template: Template) -> Mapping[int, str]:
@@ -482,4 +443,4 @@ def labels(template: Template) -> Mapping[int, str]:
     return {number: name for number, (_, name) in enumerate(template.labels)}
 
 
-__all__ = ["Front", "Mode", "block", "front", "head", "labels", "run", "section"]
+__all__ = ["Front", "Keyed", "Mode", "block", "front", "head", "key_of", "labels", "run", "section"]

@@ -189,6 +189,14 @@ def build(
     return _finished(piece, heap, graph, first, count, events)
 
 
+def play_forward(scope: Scope, section: Section, *, requires: bool) -> None:
+    """Forward alone, of a hidden state that somebody else holds: the scope tells what it saved."""
+    entry, _ = _entry(scope, section, pinned=True)
+    if scope.graph is not None and requires and entry is not None:
+        scope.graph.add("entry", [], [entry])
+    run(scope, section)
+
+
 def _root(section: Section, root: int | None) -> int:
     number = section.outlet if root is None else root
     assert number is not None

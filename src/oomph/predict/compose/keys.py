@@ -1,0 +1,80 @@
+"""What decides how a piece is played, as keys under which pieces are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+from oomph.predict.compose.setup import Setup
+
+#: A number for each key: to compare long keys takes longer than to find a piece.
+_NUMBERS: dict[tuple[object, ...], int] = {}
+_MOST_NUMBERS = 20_000
+_NEXT = count()
+_NAME = "_number_of_pieces"
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A setup that compares equal to every other, so that the key beside it alone decides."""
+
+    setup: Setup
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keyed)
+
+
+def structure_of(setup: Setup) -> tuple[object, ...]:
+    """What decides which operators run, and what is saved by which: neither the number of ranks, the optimizer or the
+    accumulation, nor how large the batch is or how many processors the GPU has. A batch or a sequence of one is apart:
+    programs and strides differ there."""
+    job = setup.job
+    return (
+        setup.code,
+        job.model,
+        job.method,
+        job.precision,
+        job.batch.micro == 1,
+        job.batch.sequence == 1,
+        job.batch.padding,
+        job.parallel.tensor,
+        job.parallel.context,
+        job.parallel.expert,
+        setup.crowded,
+        setup.split,
+        setup.ring,
+        setup.sharded_in_compute,
+        job.attention,
+        job.loss,
+        job.compile,
+        job.framework.version("peft"),
+        setup.precision,
+        setup.plain_layers,
+        setup.outliers,
+        setup.torch,
+        None if setup.gpu is None else tuple(setup.gpu.capability),
+    )
+
+
+def key_of(setup: Setup) -> tuple[object, ...]:
+    """What decides how a piece is played."""
+    job = setup.job
+    gpu = None if setup.gpu is None else setup.gpu.short_name
+    return (*structure_of(setup), job.batch.micro, job.batch.sequence, gpu)
+
+
+def number_of(setup: Setup) -> int:
+    """A number that setups with the same key share."""
+    known: int | None = setup.__dict__.get(_NAME)
+    if known is None:
+        key = key_of(setup)
+        known = _NUMBERS.get(key)
+        if known is None:
+            if len(_NUMBERS) >= _MOST_NUMBERS:
+                _NUMBERS.clear()
+            known = _NUMBERS[key] = next(_NEXT)
+        setup.__dict__[_NAME] = known
+    return known
