@@ -12,6 +12,7 @@ from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.model import Host
 from oomph.predict.sharding.base import Unit, UnitParameter
 from oomph.predict.sharding.choose import group_of
+from oomph.predict.sharding.sharded_qlora import is_sharded
 from oomph.predict.sharding.shards import pieces
 
 #: GPUs of a node where the job does not say.
@@ -45,10 +46,13 @@ def host_of(job: Job, units: Sequence[Unit]) -> Host:
 
 def _loading(job: Job, units: Sequence[Unit], node: int) -> list[tuple[str, int]]:
     """Each rank reads all weights for itself before they are moved or sharded, but for what is made on the meta
-    device. (accelerate's cpu_ram_efficient_loading leaves one copy, where it was asked for.)"""
+    device, and 4-bit weights under FSDP1 (sharded_qlora.py). (accelerate's cpu_ram_efficient_loading leaves one copy of
+    others too, where it was asked for.)"""
     if job.framework.name.lower() in _FROM_META and job.parallel.strategy.startswith("fsdp2"):
         return [("weights at load, read shard by shard", 0)]
     whole = sum(each.resident_bytes for unit in units for each in unit.parameters)
+    if is_sharded(job) and job.parallel.strategy.startswith("fsdp1"):
+        return [("quantised weights at load, of the machine's first rank", whole)]
     name = "weights at load" if node == 1 else f"weights at load, a copy for each of {node} ranks"
     return [(name, node * whole)]
 

@@ -30,6 +30,7 @@ from oomph.predict.interval import situation, widen
 from oomph.predict.model import Outside, PhasePeak, Plan, RankPlan, Term
 from oomph.predict.outside import outside_of
 from oomph.predict.peak_sink import PeakSink, SinkPeak
+from oomph.predict.sharding import sharded_qlora
 from oomph.predict.words import name_of, page_of
 
 
@@ -98,6 +99,7 @@ def _planned(job: Job, assumptions: tuple[str, ...], replay: bool) -> Plan:
     peaks = [each.allocated_bytes for rank in ranks for each in rank.phases.values()]
     masked = masks.sentence(job, max(each for _, _, _, each in found), max(peaks, default=0))
     more += [each for each in (masked, step.setup.without_mask) if each]
+    more += sharded_qlora.assumptions(job, code.framework)
     largest = max(
         (each.units.units for _, _, each, _ in found),
         key=lambda units: sum(each.resident_bytes for unit in units for each in unit.parameters),

@@ -20,6 +20,7 @@ from oomph.predict.engine.sequence_parallel import Split, divide
 from oomph.predict.frameworks.code import Code
 from oomph.predict.programs.load import Program, ProgramFile, Variant, load
 from oomph.predict.programs.stacks import stacked_families
+from oomph.predict.sharding.sharded_qlora import is_sharded
 
 #: What of a head turns with the position where the configuration does not say (their classes' configuration_*.py).
 _ROTARY = {
@@ -534,6 +535,8 @@ class Setup:
         TRL casts embeddings and output layer back for bf16 (trainer/utils.py, peft_module_casting_to_bf16)."""
         quantization, precision = self.job.method.quantization, self.job.precision
         if quantization is None or not quantization.prepared or precision.weights not in _HALF:
+            return False
+        if is_sharded(self.job):
             return False
         if name in self._quantized or "lora_" in name.lower():
             return False

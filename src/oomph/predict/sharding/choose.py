@@ -10,6 +10,7 @@ from oomph.job.model import ITEM_BYTES, Job
 from oomph.predict.frameworks.code import Code
 from oomph.predict.frameworks.versions import below
 from oomph.predict.sharding.base import Sharding, Unit
+from oomph.predict.sharding.sharded_qlora import loaded_whole
 from oomph.predict.sharding.shards import Group
 from oomph.predict.sink import Sink
 
@@ -78,7 +79,7 @@ def strategy_for(
     if strategy in _FSDP1:
         from oomph.predict.sharding.fsdp1 import Fsdp1
 
-        return Fsdp1(units, sink, group, _fsdp1(job, code, count, unreduced))
+        return Fsdp1(units, sink, group, _fsdp1(job, code, count, unreduced, name))
     if strategy.startswith("fsdp2"):
         from oomph.predict.sharding.fsdp2 import Fsdp2
 
@@ -124,7 +125,7 @@ def _reduce_bytes(job: Job, code: Code | None) -> float | None:
     return 4.0 if code is not None and not code.reduces_in_compute else None
 
 
-def _fsdp1(job: Job, code: Code | None, accumulation: int, no_sync: bool) -> Fsdp1Options:
+def _fsdp1(job: Job, code: Code | None, accumulation: int, no_sync: bool, name: str) -> Fsdp1Options:
     from oomph.predict.sharding.fsdp1_flat import Fsdp1Options
 
     parallel = job.parallel
@@ -140,6 +141,7 @@ def _fsdp1(job: Job, code: Code | None, accumulation: int, no_sync: bool) -> Fsd
         accumulation=accumulation,
         no_sync=no_sync and accumulation > 1,
         nested=_nested(job, code),
+        loaded="device" if loaded_whole(job, name) else "host",
     )
 
 
@@ -176,7 +178,7 @@ def _fsdp2(
         offload=job.parallel.offload_parameters,
         accumulation=accumulation,
         no_sync=no_sync and accumulation > 1,
-        loaded="meta" if name in _FROM_META else "host",
+        loaded="meta" if name in _FROM_META else "device" if loaded_whole(job, name) else "host",
     )
 
 

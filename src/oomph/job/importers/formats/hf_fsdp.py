@@ -26,7 +26,8 @@ _PREFETCH = {
 }  # fmt: skip
 _WRAP = {"transformer_based_wrap": "blocks", "no_wrap": "root", "0": "blocks", "2": "root"}
 _LOADING = (
-    "it decides how the weights are loaded, which a job does not say: the load phase is planned as without it"
+    "it decides how the weights are loaded, which a job does not say: the load phase is planned as without it, "
+    "and that of 4-bit weights as with it"
 )
 
 _KEYS: dict[str, Handler] = {
