@@ -115,7 +115,7 @@ def test_an_empty_table_is_the_part_as_by_default() -> None:
         ("batchsize = 2", "A job has no batchsize; did you mean batch"),
         ("[batch]\nmicros = 2", r"no batch\.micros; did you mean micro\?"),
         ("[paralel]\ndata = 2", "no paralel; did you mean parallel"),
-        ("[batch]\nqqq = 2", "there are micro, sequence, accumulation"),
+        ("[batch]\nqqq = 2", "there are micro, sequence, target, accumulation"),
         ('[batch]\nmicro = "two"', r"batch\.micro: two is no value for it; it takes a whole number\."),
         ("[batch]\nmicro = 1.5", r"batch\.micro: 1\.5"),
         ("[batch]\nmicro = true", r"batch\.micro: True"),

@@ -68,6 +68,7 @@ class Request:
     colour: str
     exit_zero: bool
     fit: bool = False
+    objective: str | None = None
     headroom: str | None = None
     allow: tuple[str, ...] = ()
     maximum: str | None = None

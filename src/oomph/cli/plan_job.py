@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from oomph.cli import plan_words as words
 from oomph.errors import UsageError
 from oomph.job.change import setting, with_values
 from oomph.job.defaults import with_defaults
-from oomph.job.model import Framework, Job, Lora, Method
+from oomph.job.model import Framework, Job, Lora, Method, ObjectiveName
 from oomph.job.placement import with_hardware, with_ranks
 from oomph.units import format_bytes, size_given
 
@@ -240,11 +240,23 @@ def _rest(request: Request, overlay: _Overlay, job: Job) -> None:
     ):
         overlay.put(path, None if word is None else meant(word))
     overlay.put("compile", True if request.compiled else None)
+    overlay.put("objective.name", _objective(request.objective))
     overlay.put("evaluation.batch", request.eval_batch)
     overlay.put("evaluation.generate", request.generate)
     overlay.put("allocator", request.alloc_conf)
     framework = _framework(request, job.framework)
     overlay.put("framework", None if framework == job.framework else framework)
+
+
+def _objective(text: str | None) -> str | None:
+    """An objective by its name, as people write it."""
+    if text is None:
+        return None
+    name = text.strip().lower()
+    if name not in get_args(ObjectiveName):
+        known = ", ".join(get_args(ObjectiveName)[1:])
+        raise UsageError(f"--objective {text[:60]!r}: it takes {known}, or default")
+    return name
 
 
 def _framework(request: Request, known: Framework) -> Framework:

@@ -200,6 +200,11 @@ def _code(command: F) -> F:
             help="default (the framework's), eager-fp32, eager-bf16, chunked-ce, fused-linear-ce (liger), triton-ce, "
             "loss-parallel.",
         ),
+        click.option(
+            "--objective",
+            metavar="NAME",
+            help="As TRL trains: dpo, kto, reward, grpo, rloo.  [default: what the model's own class computes]",
+        ),
         click.option("--compile", "compiled", is_flag=True, help="torch.compile."),
         click.option(
             "--framework",

@@ -44,7 +44,7 @@ LossName = Literal[
     "default", "eager_fp32", "eager_bf16", "triton_ce", "chunked_ce", "fused_linear_ce", "loss_parallel"
 ]
 ObjectiveName = Literal["default", "dpo", "kto", "orpo", "reward", "grpo", "rloo", "ppo"]
-ReferenceName = Literal["copy", "adapters_off", "precomputed", "none"]
+ReferenceName = Literal["initial", "copy", "adapters_off", "precomputed", "none"]
 OptimizerImpl = Literal[
     "foreach", "fused", "for_loop", "capturable", "in_backward", "bnb", "bnb_paged", "torchao"
 ]
@@ -125,11 +125,11 @@ class Precision(_Part, frozen=True):
 
 
 class Batch(_Part, frozen=True):
-    """micro: samples per rank and forward. sequence: tokens per sample, padding included (None: no text). target: tokens
-    of what an encoder-decoder is to write (None: as many as `sequence`). image_size: pixels of a side. packed: sequences
-    are joined without padding. variable: `sequence` is the longest that occurs; batches are as long as their longest
-    sample. padding: samples are filled up to the longest of their batch, or to `sequence` always, and the model gets a
-    mask that says where (None: not known)."""
+    """micro: samples per rank and forward. sequence: tokens per sample, padding included (None: no text). target:
+    tokens of what an encoder-decoder is to write (None: as many as `sequence`). image_size: pixels of a side. packed:
+    sequences are joined without padding. variable: `sequence` is the longest that occurs; batches are as long as their
+    longest sample. padding: samples are filled up to the longest of their batch, or to `sequence` always, and the model
+    gets a mask that says where (None: not known)."""
 
     micro: int = 1
     sequence: int | None = 2048
@@ -216,12 +216,12 @@ class Evaluation(_Part, frozen=True):
 
 class Objective(_Part, frozen=True):
     """What the model is trained for, where that is not what its own class computes (TRL's trainers). `reference`: the
-    model that log-probabilities are compared with: a copy of the weights, the model with its adapters off, none because
-    they were computed before, none at all (None: as TRL has it by default). completion: tokens of a sample (which
-    `batch.sequence` counts with its prompt) that are scored, or generated (None: all but one). generations: completions
-    of one prompt. steps_per_generation: micro-batches that are generated at once (None: batch.accumulation).
-    `rollouts`: who generates; vLLM in the trainer's process takes the share `vllm_memory` of the card, and with
-    `vllm_sleep` gives it back while the model trains."""
+    model that log-probabilities are compared with: a copy of the weights, the model with its adapters off, the one of
+    both that TRL would choose ("initial"), none because they were computed before, none at all (None: as TRL has it by
+    default). completion: tokens of a sample (which `batch.sequence` counts with its prompt) that are scored, or
+    generated (None: all but one). generations: completions of one prompt. steps_per_generation: micro-batches that are
+    generated at once (None: batch.accumulation). `rollouts`: who generates; vLLM in the trainer's process takes the
+    share `vllm_memory` of the card, and with `vllm_sleep` gives it back while the model trains."""
 
     name: ObjectiveName = "default"
     reference: ReferenceName | None = None

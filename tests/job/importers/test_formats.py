@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oomph.job.importers import merge, read
-from oomph.job.model import Batch, Lora, Method, Parallel, Quantization
+from oomph.job.model import Batch, Lora, Method, Objective, Parallel, Quantization
 from oomph.job.names import model as known_model
 from tests.job.importers.expected import EXPECTED, FILES
 
@@ -69,8 +69,10 @@ def test_litgpt_unties_the_head_and_shards_over_two_devices():
     assert (job.loss, job.framework.name) == ("chunked_ce", "litgpt")
 
 
-def test_a_trainer_of_two_models_is_refused_by_name():
+def test_a_trainer_of_two_models_says_its_objective():
     imported = read(FILES / "dpo.txt")
     assert imported.kind == "TRL"
-    assert [text for text in imported.unsupported if "DPO" in text]
-    assert merge(imported)[0].batch == Batch(micro=1, sequence=1024)
+    assert imported.unsupported == ()
+    job = merge(imported)[0]
+    assert job.batch == Batch(micro=1, sequence=1024)
+    assert job.objective == Objective(name="dpo")

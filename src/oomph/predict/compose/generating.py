@@ -27,7 +27,6 @@ from oomph.predict.compose.reference import Reference, reference_of, scores_of
 from oomph.predict.compose.rollout import Generation
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Forward, Step, micro_batches
-from oomph.predict.compose.undropped import without_dropout
 from oomph.predict.compose.units import units_of
 from oomph.predict.engine.piece import Piece
 from oomph.predict.optimizers import stepper_for
@@ -158,7 +157,7 @@ class ScoringForward(Forward):
 
 def compose_generating(setup: Setup, sink: Sink, steps: int = 2) -> Step:
     """Plays steps of GRPO or RLOO on a sink."""
-    setup = Setup(_with_completion(without_dropout(setup.job)), setup.code, setup.gpu, setup.torch)
+    setup = Setup(_with_completion(setup.job), setup.code, setup.gpu, setup.torch)
     only_causal(setup)
     units = units_of(setup)
     sharding = strategy_for(setup.job, units.units, sink, setup.code, micro_batches=micro_batches(setup.job))

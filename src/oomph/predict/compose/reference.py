@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from oomph.job.model import Job, Method, Parallel
+from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose.inference import NO_GRAD, Pass
 from oomph.predict.compose.log_probs import log_probs
@@ -20,7 +21,7 @@ from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import Units, units_of
 from oomph.predict.sharding.base import Sharding, Unit
 from oomph.predict.sharding.choose import strategy_for
-from oomph.predict.sink import Sink
+from oomph.predict.sink import Sink, Template
 
 #: Every name begins with it: nothing trains.
 _ALL = ("",)
@@ -29,12 +30,11 @@ _ALL = ("",)
 def kind_of(job: Job) -> str:
     """Which reference a job has: as it says, or as TRL has it by default."""
     objective = job.objective
-    if objective.reference is not None:
-        return objective.reference
-    if objective.name in ("orpo", "reward", "default"):
+    if objective.reference not in (None, "initial"):
+        return str(objective.reference)
+    # GRPO's beta is 0.0 by default (grpo_config.py).
+    if objective.reference is None and objective.name in ("grpo", "reward"):
         return "none"
-    if objective.name == "grpo":
-        return "none"  # beta is 0.0 (grpo_config.py)
     return "copy" if job.method.lora is None else "adapters_off"
 
 
@@ -85,8 +85,33 @@ def reference_of(setup: Setup, sink: Sink, sharding: Sharding, units: Units) -> 
     its_units = _copied(units_of(frozen))
     job = frozen.job
     # Adapters, the optimizer and accumulation are nothing to it.
-    its = strategy_for(job, its_units.units, sink, frozen.code)
+    its = strategy_for(job, its_units.units, _Named(sink), frozen.code)
     return Reference(sink, frozen, its, its_units, own=True)
+
+
+class _Named:
+    """A sink that says of parameters that they are the reference's."""
+
+    def __init__(self, inner: Sink) -> None:
+        self._inner = inner
+
+    def phase(self, phase: Phase, where: str = "") -> None:
+        """As the sink does."""
+        self._inner.phase(phase, where)
+
+    def alloc(self, size_bytes: int, category: Category, name: str, stream: int = 0) -> int:
+        """A new block; returns its handle."""
+        if category is Category.PARAMETERS:
+            name = f"{name.removeprefix('frozen ')} of the reference model"
+        return self._inner.alloc(size_bytes, category, name, stream)
+
+    def free(self, handle: int) -> None:
+        """As the sink does."""
+        self._inner.free(handle)
+
+    def play(self, template: Template, handed: Sequence[int] = ()) -> list[int]:
+        """As the sink does."""
+        return self._inner.play(template, handed)
 
 
 def _frozen(setup: Setup) -> Setup:

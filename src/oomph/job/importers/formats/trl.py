@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oomph.job.importers.formats import hf_keys
+from oomph.job.importers.formats import hf_keys, trl_objectives
 from oomph.job.importers.formats.harmless import harmless
 from oomph.job.importers.formats.training_arguments import read_arguments
+from oomph.job.importers.formats.trl_objectives import OBJECTIVES
 from oomph.job.importers.imported import Collector, Handler, Imported
 from oomph.job.importers.text import Source
 from oomph.job.importers.values import off, refused, table, to_flag, to_whole
 
 #: Trainers of several models, or of several forward passes: what is only in their configurations, and who they are.
 _OTHERS = (
+    ("RLOO", ("normalize_advantages", "reward_clip_range")),
     ("GRPO", ("num_generations", "max_completion_length", "num_iterations", "scale_rewards")),
     ("PPO", ("num_ppo_epochs", "missing_eos_penalty", "response_length", "cliprange_value")),
     (
@@ -112,9 +114,13 @@ def read_trl(collector: Collector, arguments: Mapping[str, object], trainer: str
     more = dict(_MORE)
     if name == "SFT":
         more["loss_type"] = _loss_type
+    elif name in OBJECTIVES:
+        more |= trl_objectives.keys(name)
     else:
         collector.refuse("trainer", name, "it holds or runs more than one model, or generates")
     read_arguments(collector, arguments, more, ("trl",))
+    if name in OBJECTIVES:
+        trl_objectives.finish(collector, name, arguments)
     old = "max_seq_length" in arguments
     collector.default(
         "batch.sequence", 1024, f"SFTConfig's default of {'max_seq_length' if old else 'max_length'}"
