@@ -185,7 +185,7 @@ def _part(data: Mapping[str, Any], name: str, row: int, exports: tuple[int, ...]
     raw = data["sections"][row]
     storages = [data["storages"][each] for each in raw["storages"]]
     tensors = [[storage, *data["layouts"][layout]] for storage, layout in raw["tensors"]]
-    items = [_item(data, item) for item in raw["items"]]
+    items = [whole_item(data, item) for item in raw["items"]]
     program = Program(storages, tensors, {PART: Section(items, None, None)}, {})
     links = {at: (link, number) for at, link, number in raw.get("tensor_links", ())}
     return Part(
@@ -197,7 +197,8 @@ def _part(data: Mapping[str, Any], name: str, row: int, exports: tuple[int, ...]
     )
 
 
-def _item(data: Mapping[str, Any], item: Any) -> list[Any]:
+def whole_item(data: Mapping[str, Any], item: Any) -> list[Any]:
+    """An item without the file's tables."""
     if isinstance(item, int):
         return ["drop", item]
     call, used, results = item
