@@ -95,6 +95,7 @@ _EVERY_N = re.compile(r"every_(\d{1,4})")
 #: Issues and pull requests of lightning-thunder are numbered as they come: the first of September 2024 (f94540958).
 _THUNDER = re.compile(r"lightning-thunder(?:#|/issues/|/pull/)(\d{1,6})", re.IGNORECASE)
 _THUNDER_SEPTEMBER = 1078
+_INTERLEAVED = re.compile(r"interleaved", re.IGNORECASE)
 _PREPARED = re.compile(r"prepare_model_for_kbit|baseline-peft-bnb", re.IGNORECASE)
 _OWN_UNITS = re.compile(r"embeddings? and (?:lm_)?head are their own FSDP units", re.IGNORECASE)
 
@@ -107,6 +108,7 @@ def from_point(row: Mapping[str, object], configs: Path) -> Job:
     _known(row, "", _FIELDS)
     framework = _framework(text, source)
     parallel = _parallel(row, framework)
+    chunks = _chunks(row, parallel, framework)
     model = _model(row, configs)
     method = _method(row, framework, source, model)
     return Job(
@@ -114,9 +116,9 @@ def from_point(row: Mapping[str, object], configs: Path) -> Job:
         method=method,
         precision=_precision(row, method),
         batch=Batch(
-            micro=_whole(row, "micro_batch"),
+            micro=_whole(row, "micro_batch") // chunks,
             sequence=_whole_or_none(row, "seq_len"),
-            accumulation=_whole(row, "grad_accum"),
+            accumulation=_whole(row, "grad_accum") * chunks,
             image_size=_whole_or_none(row, "image_size"),
             packed="fms-acceleration" in source,
             variable="seq_len is the cap" in _note(row),
@@ -246,8 +248,18 @@ def _parallel(row: Mapping[str, object], framework: Framework) -> Parallel:
         pipeline=_whole(row, "parallel.pipeline"),
         sequence_parallel=tensor > 1 and framework.name in _SEQUENCE_PARALLEL,
         units="blocks_and_embeddings" if apart else "blocks",
+        pipeline_schedule="interleaved_1f1b" if _INTERLEAVED.search(_note(row)[:10_000]) else "1f1b",
         offload_parameters=offload in ("params", "all"),
     )
+
+
+def _chunks(row: Mapping[str, object], parallel: Parallel, framework: Framework) -> int:
+    """Micro-batches that a pipeline makes of the local batch: torchtitan as many as there are ranks in it
+    (pipelining_utils.py, n_microbatches), where they divide it."""
+    stages = parallel.pipeline
+    if framework.name != "torchtitan" or stages == 1 or _whole(row, "micro_batch") % stages:
+        return 1
+    return stages
 
 
 def _method(row: Mapping[str, object], framework: Framework, source: str, model: Model) -> Method:

@@ -150,8 +150,6 @@ def _pipeline(job: Job) -> Iterator[str]:
         yield f"{parallel.strategy} within pipeline stages"
     if job.method.name != "full" or job.method.frozen:
         yield "frozen parameters within pipeline stages"
-    if job.compile:
-        yield "torch.compile of pipeline stages"
     if job.evaluation.batch or job.evaluation.generate:
         yield "evaluation in a pipeline"
 
