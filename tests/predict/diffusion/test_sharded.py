@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from tests.predict.diffusion.cases import ATTENTION
 from tests.predict.diffusion.sharded import case_of
 
 _ROOT = Path(__file__).parents[3]
-_CASES = {
+_CASES: dict[str, dict[str, Any]] = {
     "mixed-recomputed": {
         "precision": "fp32",
         "mixed": True,
@@ -52,8 +53,10 @@ def test_every_phase_is_within_one_percent(name):
     if settings["mixed"]:
         precision = Precision(weights="fp32", compute="bf16", reduce="fp32")
         job = msgspec.structs.replace(job, precision=precision)
-    strategy = "fsdp2_full" if settings["reshards"] else "fsdp2_no_reshard"
-    job = msgspec.structs.replace(job, parallel=Parallel(strategy=strategy, data=settings["ranks"]))
+    parallel = Parallel(
+        strategy="fsdp2_full" if settings["reshards"] else "fsdp2_no_reshard", data=settings["ranks"]
+    )
+    job = msgspec.structs.replace(job, parallel=parallel)
     sink = PeakSink()
     compose(setup_of(job, variants(job)[0]), sink)
     found = {phase.value: peak.bytes for phase, peak in sink.peaks().items()}

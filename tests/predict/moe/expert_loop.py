@@ -20,6 +20,7 @@ def train(case: dict[str, Any]) -> None:
     optimizer = torch.optim.AdamW(model.parameters())
     tokens = torch.randint(0, case["config"]["vocab_size"], (case["batch"], case["sequence"]), device="cuda")
     mask = torch.ones_like(tokens)
+    out = loss = None
     for _ in range(2):
         optimizer.zero_grad()
         out = model(input_ids=tokens, attention_mask=mask, labels=tokens, use_cache=False)

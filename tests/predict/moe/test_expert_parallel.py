@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import msgspec
 import pytest
@@ -71,7 +72,7 @@ def test_a_crowded_rank_is_within_one_percent_of_the_trace(tracer: Tracer) -> No
     assert found["backward"] > 1.02 * planned(CROWDED)["backward"]
 
 
-def qwen3(ranks: int = 16, expert: int = 8, **parts: object) -> Job:
+def qwen3(ranks: int = 16, expert: int = 8, **parts: Any) -> Job:
     """Qwen3-30B-A3B: 48 layers, hidden 2048, 32 heads and 4 of keys and values of 128, 128 experts of 768, 8 of them
     for each token, a vocabulary of 151936."""
     job = Job(
@@ -165,6 +166,6 @@ def test_the_interval_reaches_to_a_crowded_rank() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_not_modelled_is_named(parts: dict[str, object], named: str) -> None:
+def test_what_is_not_modelled_is_named(parts: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=named):
         supported.check(qwen3(**parts))

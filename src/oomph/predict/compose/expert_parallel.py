@@ -70,7 +70,11 @@ def missing(job: Job) -> Iterator[str]:
         yield "expert parallelism of experts that have biases (gpt_oss)"
     if parallel.strategy not in _STRATEGIES:
         yield f"expert parallelism with {parallel.strategy} in place of FSDP2"
-    for ranks, other in ((parallel.tensor, "tensor"), (parallel.context, "context"), (parallel.pipeline, "pipeline")):
+    for ranks, other in (
+        (parallel.tensor, "tensor"),
+        (parallel.context, "context"),
+        (parallel.pipeline, "pipeline"),
+    ):
         if ranks > 1:
             yield f"expert parallelism beside {other} parallelism"
     if job.method.name != "full" or job.method.frozen:

@@ -25,7 +25,8 @@ from oomph.predict.programs.load import Program, Section
 _FLASH = "aten._scaled_dot_product_flash_attention"
 _EFFICIENT = "aten._scaled_dot_product_efficient_attention"
 _NAMES = """
-arange ones zeros full empty ones_like zeros_like full_like empty_like new_empty eq ne lt le gt ge logical_and logical_or
+arange ones zeros full empty ones_like zeros_like full_like empty_like new_empty eq ne lt le gt ge logical_and
+logical_or
 logical_not bitwise_and bitwise_or bitwise_not any all argmax detach cumsum tril triu new_ones new_zeros new_full
 scalar_tensor sort floor_divide remainder isin _local_scalar_dense nonzero fill_ zero_ copy_ bernoulli_
 lift_fresh scatter_ histc floor ceil sign

@@ -21,7 +21,9 @@ class Values(dict[str, int]):
         return value
 
 
-_VIEWS = frozenset(("aten.t", "aten.transpose", "aten.permute", "aten.view", "aten._unsafe_view", "aten.unsqueeze"))
+_VIEWS = frozenset(
+    ("aten.t", "aten.transpose", "aten.permute", "aten.view", "aten._unsafe_view", "aten.unsqueeze")
+)
 
 
 def with_views(program: Program) -> Program:
