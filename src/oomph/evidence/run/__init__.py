@@ -1,0 +1,1 @@
+"""A run directory: what `oomph record` and `oomph.record()` leave behind, and how it is read. docs/runs.md."""
