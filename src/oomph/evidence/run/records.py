@@ -1,0 +1,100 @@
+"""Records from lines: what is torn, unknown or hostile costs that record and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Generic, TypeVar
+
+import msgspec
+
+from oomph.evidence.run.model import GpuSample, Record
+from oomph.phases import Phase
+
+T = TypeVar("T")
+
+#: No record is longer; a longer line is passed over without being held.
+MOST_LINE_BYTES = 8 << 20
+_KNOWN_TAGS = frozenset({"header", "phase", "step", "oom", "note", "end"})
+_PHASES = frozenset(phase.value for phase in Phase)
+_RECORD: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+_GPU: msgspec.json.Decoder[GpuSample] = msgspec.json.Decoder(GpuSample)
+_ERRORS = (msgspec.DecodeError, ValueError, RecursionError, OverflowError, UnicodeDecodeError)
+
+
+@dataclass
+class Lines(Generic[T]):
+    """Reads a file of records. `damaged` and `unknown` count what was passed over, `torn` says that the last line is
+    not whole (its writer was killed, or is writing)."""
+
+    file: BinaryIO
+    damaged: int = 0
+    unknown: int = 0
+    torn: bool = False
+    error: str = ""
+
+    def records(self) -> Iterator[Record]:
+        """Each record of a rank's file."""
+        for line in self._lines():
+            record = self._record(line)
+            if record is not None:
+                yield record
+
+    def gpu_samples(self) -> Iterator[GpuSample]:
+        """Each sample of a host's file."""
+        for line in self._lines():
+            try:
+                yield _GPU.decode(line)
+            except _ERRORS:
+                self._passed_over(line)
+
+    def _passed_over(self, line: bytes) -> None:
+        if line.endswith(b"\n"):
+            self.damaged += 1
+        else:
+            self.torn = True
+
+    def _lines(self) -> Iterator[bytes]:
+        try:
+            while line := self.file.readline(MOST_LINE_BYTES):
+                if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
+                    self.damaged += 1
+                    while rest := self.file.readline(MOST_LINE_BYTES):
+                        if rest.endswith(b"\n"):
+                            break
+                    continue
+                if line.strip(b"\0 \t\r\n"):  # a crash of the host may leave zeros at the end
+                    yield line
+        except OSError as error:
+            self.error = error.strerror or str(error)
+
+    def _record(self, line: bytes) -> Record | None:
+        try:
+            return _RECORD.decode(line)
+        except _ERRORS:
+            pass
+        try:
+            plain = msgspec.json.decode(line)
+        except _ERRORS:
+            self._passed_over(line)
+            return None
+        if isinstance(plain, dict):
+            if plain.get("type") not in _KNOWN_TAGS:
+                self.unknown += 1
+                return None
+            again = _with_known_phase(plain)
+            if again is not None:
+                return again
+        self.damaged += 1
+        return None
+
+
+def _with_known_phase(plain: dict[Any, Any]) -> Record | None:
+    """A record whose phase a newer oomph has invented."""
+    if plain.get("phase") in _PHASES or not isinstance(plain.get("phase"), str):
+        return None
+    try:
+        again: Record = msgspec.convert({**plain, "phase": "unknown"}, Record)
+        return again
+    except _ERRORS:
+        return None
