@@ -3,6 +3,7 @@
     RUN/
       run.json                    `Run`: written once, by whoever comes first
       ranks/rank-00003.jsonl      one record a line, appended: `Header`, then the others as they happen
+      ranks/rank-00003.now        `Now`: what the rank is doing, written over at each boundary; kill -9 leaves it
       ranks/rank-00003.out|.err   what the rank printed (`oomph record -- CMD`; where ranks are not told apart: job.out)
       oom/rank-00003/             of a failed request: snapshot.pickle, summary.txt, stats.json, oom.json, traceback.txt
       fingerprint/rank-00003.json `Fingerprint`
@@ -87,7 +88,8 @@ class PhaseRecord(msgspec.Struct, frozen=True, tag="phase", omit_defaults=True):
 
 
 class StepRecord(msgspec.Struct, frozen=True, tag="step", omit_defaults=True):
-    """An optimizer step that has completed. `tokens`: elements of the longest batch of the step."""
+    """An optimizer step that has completed. `batch`: the longest of the step. After the first fifty steps not every
+    step is recorded (docs/runs.md): `step` counts, the number of records does not."""
 
     step: int
     time: float
@@ -98,7 +100,9 @@ class StepRecord(msgspec.Struct, frozen=True, tag="step", omit_defaults=True):
 
 
 class OomRecord(msgspec.Struct, frozen=True, tag="oom", omit_defaults=True):
-    """A request that failed. `files`: names below oom/rank-N/; `caught`: the script went on."""
+    """A request that failed. `files`: names below oom/rank-N/; `caught`: the script went on. Written when the request
+    fails, and again when more is known (the exception's message, that it was caught): of several with the same `clock`
+    the last one counts."""
 
     phase: Phase
     step: int
@@ -141,6 +145,20 @@ class End(msgspec.Struct, frozen=True, tag="end", omit_defaults=True):
 
 
 Record = Header | PhaseRecord | StepRecord | OomRecord | Note | End
+
+
+class Now(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a rank is doing: the phase that has begun (and, where `over`, has ended with nothing begun since), since
+    when. One line of JSON, padded with spaces."""
+
+    phase: Phase
+    step: int
+    time: float
+    clock: float
+    pid: int = 0
+    where: str = ""
+    over: bool = False
+    allocated_bytes: int = 0
 
 
 class GpuSample(msgspec.Struct, frozen=True, omit_defaults=True):
