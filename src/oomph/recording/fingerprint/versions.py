@@ -1,4 +1,4 @@
-"""Versions of libraries, by the names of their metadata and without importing them; of CUDA, cuDNN, NCCL and the driver."""
+"""Versions of libraries, by the names of their metadata, without importing them; of CUDA, cuDNN, NCCL, the driver."""
 
 from __future__ import annotations
 
