@@ -11,7 +11,7 @@ from oomph.errors import UsageError
 from oomph.job.model import Parallel
 from oomph.phases import Phase
 from oomph.predict.compose import supported
-from oomph.predict.compose.setup import constant_bytes
+from oomph.predict.compose.quantized_bytes import constant_bytes
 from oomph.predict.plan import plan
 from tests.predict.methods.cases import Case, expected, planned
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from oomph.errors import UsageError
 from oomph.predict.compose.adapting import adapters_for
 from oomph.predict.compose.keys import Keyed, key_of, number_of, structure_of
-from oomph.predict.compose.setup import Setup, recorded_loss
+from oomph.predict.compose.setup import Setup
+from oomph.predict.compose.setup_chosen import recorded_loss
 from oomph.predict.engine import losses
 from oomph.predict.engine.compiled import HEAVY, numbers, operators, packet, partition, read_again
 from oomph.predict.engine.fusions import fuse

@@ -16,7 +16,7 @@ from oomph.predict.compose import (
     stacks_supported,
 )
 from oomph.predict.compose.choice import task_of_class
-from oomph.predict.compose.setup import rings
+from oomph.predict.compose.setup_chosen import rings
 from oomph.predict.compose.stacks import is_stacked
 from oomph.predict.frameworks.versions import below
 
