@@ -13,6 +13,7 @@ from oomph.evidence.run.model import (
     GpuSample,
     Header,
     Note,
+    Now,
     OomRecord,
     PhaseRecord,
     Run,
@@ -47,7 +48,7 @@ class Outcome(str, Enum):
 @dataclass(frozen=True)
 class Doing:
     """What a rank was doing at its end. `certain`: its own records say so; otherwise it follows from what came next in
-    earlier steps. `why` is a sentence in either case; `since_seconds`: how long the last record was over, where known.
+    earlier steps. `phase` is unknown with `certain` where nothing that is recorded had begun. `why` is a sentence.
     """
 
     phase: Phase
@@ -113,8 +114,9 @@ class Growth:
 
 @dataclass(frozen=True)
 class RankData:
-    """The records of one rank, in their order. Of very many the first, the last and those with a new peak are kept
-    (`left_out` counts the others); `summaries`, `growth` and the counts are of all.
+    """The records of one rank, in their order; `now` is what it was doing when it last said so. Of very many the
+    first, the last and those with a new peak are kept (`left_out` counts the others); `summaries`, `growth` and the
+    counts are of all.
 
     What concerns the end (`end`, `outcome`, `doing`) is of the last attempt; `attempts` are the outcomes of all.
     """
@@ -129,9 +131,11 @@ class RankData:
     outcome: Outcome = Outcome.MISSING
     why: str = ""
     doing: Doing | None = None
+    now: Now | None = None
     attempts: tuple[Outcome, ...] = ()
     summaries: Mapping[Phase, PhaseSummary] = field(default_factory=dict)
     growth: Growth | None = None
+    #: Optimizer steps of the last attempt; not every one has a record.
     steps_completed: int = 0
     left_out: int = 0
     damaged: int = 0
@@ -147,7 +151,9 @@ class RankData:
     @property
     def oom(self) -> OomRecord | None:
         """The failed request that ended the last attempt."""
-        return self.ooms[-1] if self.ooms and self.outcome is Outcome.OOM else None
+        if self.outcome is not Outcome.OOM or not self.ooms:
+            return None
+        return next((one for one in reversed(self.ooms) if not one.caught), self.ooms[-1])
 
     @property
     def peak_allocated_bytes(self) -> int:

@@ -10,6 +10,7 @@ from oomph.evidence.run.model import (
     End,
     Header,
     Note,
+    Now,
     OomRecord,
     PhaseRecord,
     Record,
@@ -22,6 +23,7 @@ from oomph.phases import Phase
 _LEAST_SEEN = 2
 _SHARE = 0.9
 _MOST_NOTES = 2_000
+_MOST_OOMS = 2_000
 _MOST_HEADERS = 1_000
 
 #: Says whether the process of a header lives: True, False, or None where nobody here can tell.
@@ -36,13 +38,12 @@ class RankReader:
         self._headers: list[Header] = []
         self._phases: Kept[PhaseRecord] = Kept(keep)
         self._steps: Kept[StepRecord] = Kept(keep)
-        self._ooms: Kept[OomRecord] = Kept(1_000)
+        self._ooms: list[OomRecord] = []
         self._notes: Kept[Note] = Kept(_MOST_NOTES)
         self._sums = PhaseSums()
         self._attempts: list[Outcome] = []
         self._last_time: float | None = None
         self._last_clock: float | None = None
-        self._completed = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -50,6 +51,7 @@ class RankReader:
         self._end: End | None = None
         self._growth = GrowthSum()
         self._rss: int | None = None
+        self._completed = 0
         self._last: Record | None = None
         self._fatal: OomRecord | None = None
         self._raised: PhaseRecord | None = None
@@ -73,20 +75,29 @@ class RankReader:
         elif isinstance(record, PhaseRecord):
             self._phase(record)
         elif isinstance(record, StepRecord):
-            self._completed += 1
+            self._completed = max(self._completed, record.step + 1)
             self._fatal = self._raised = None
             self._steps.add(record)
             self._growth.add(record, self._rss)
             self._follow("step")
         elif isinstance(record, OomRecord):
-            self._ooms.add(record, remarkable=True)
-            self._fatal = None if record.caught else record
+            self._oom(record)
         elif isinstance(record, Note):
             self._notes.add(record)
         else:
             self._end = record
         self._last = record
         self._last_time, self._last_clock = record.time, record.clock
+
+    def _oom(self, record: OomRecord) -> None:
+        """A failed request is recorded again when more is known of it."""
+        if self._ooms and self._ooms[-1].clock == record.clock:
+            self._ooms[-1] = record
+        elif len(self._ooms) < _MOST_OOMS:
+            self._ooms.append(record)
+        else:
+            self._ooms[-1] = record
+        self._fatal = None if record.caught else record
 
     def _phase(self, record: PhaseRecord) -> None:
         new = self._sums.add(record)
@@ -118,8 +129,10 @@ class RankReader:
             return Outcome.UNKNOWN, "its records do not end; nothing here tells whether its process is alive"
         return Outcome.KILLED, "its records stop without an end, and its process is gone"
 
-    def data(self, alive: Alive, *, damaged: int = 0, unknown: int = 0) -> RankData:
-        """All of it. `alive` is asked only of a rank whose records have no end."""
+    def data(self, alive: Alive, *, now: Now | None = None, damaged: int = 0, unknown: int = 0) -> RankData:
+        """All of it. `alive` is asked only of a rank whose records have no end; `now` is what its file of that says."""
+        if now is not None and self._headers and now.pid not in (0, self._headers[-1].pid):
+            now = None  # an earlier attempt's
         if not self._headers and self._last is None:
             outcome, why = Outcome.UNKNOWN, "its file has no record that can be read"
         else:
@@ -130,12 +143,13 @@ class RankReader:
             headers=tuple(self._headers),
             phases=self._phases.items(),
             steps=self._steps.items(),
-            ooms=self._ooms.items(),
+            ooms=tuple(self._ooms),
             notes=self._notes.items(),
             end=self._end,
             outcome=outcome,
             why=why,
-            doing=None if outcome is Outcome.COMPLETED else self._doing(),
+            doing=None if outcome is Outcome.COMPLETED else self._doing(now),
+            now=now,
             attempts=(*self._attempts, outcome),
             summaries=self._sums.summaries(),
             growth=self._growth.growth(),
@@ -147,21 +161,33 @@ class RankReader:
             last_clock=self._last_clock,
         )
 
-    def _doing(self) -> Doing | None:
+    def _doing(self, now: Now | None) -> Doing | None:
         fatal, raised, last = self._fatal, self._raised, self._last
         if fatal is not None and fatal.phase is not Phase.UNKNOWN:
             return Doing(fatal.phase, fatal.step, True, "recorded when the request failed", fatal.where)
         if raised is not None:
             why = f"the phase was recorded as ended by {raised.raised}"
             return Doing(raised.phase, raised.step, True, why, raised.where)
+        if now is not None and now.clock >= self._phase_clock():
+            if not now.over:
+                return Doing(now.phase, now.step, True, "recorded when it began", now.where)
+            return self._next(now)
         if isinstance(last, Note) and last.phase is not Phase.UNKNOWN:
             return Doing(last.phase, last.step, True, "recorded in it by its last record")
         return self._next()
 
-    def _next(self) -> Doing | None:
-        """What followed, in earlier steps, on what ended last."""
+    def _phase_clock(self) -> float:
+        """When the last phase ended that has a record."""
+        last = self._phases.last
+        return last.clock if last is not None else float("-inf")
+
+    def _next(self, now: Now | None = None) -> Doing | None:
+        """What followed, in earlier steps, on what ended last. `now` says that nothing had begun since."""
         if not self._ended:
             return None
+        if now is not None:
+            why = f"{self._ended} had ended, and nothing that is recorded had begun since"
+            return Doing(Phase.UNKNOWN, now.step, True, why)
         step = self._steps_so_far()
         after = "a step" if self._ended == "step" else self._ended
         followed = self._followed.get(self._ended, Counter())
@@ -178,8 +204,7 @@ class RankReader:
         """The step that was on its way."""
         if isinstance(self._last, PhaseRecord):
             return self._last.step
-        steps = self._steps.items()
-        phases = self._phases.items()
-        if self._ended == "step" and steps:
-            return steps[-1].step + 1
-        return phases[-1].step if phases else -1
+        step, phase = self._steps.last, self._phases.last
+        if self._ended == "step" and step is not None:
+            return step.step + 1
+        return phase.step if phase is not None else -1

@@ -27,11 +27,13 @@ from oomph.evidence.run.model import (
     Fingerprint,
     GpuSample,
     Header,
+    Now,
     Record,
     Run,
     RunEnd,
     rank_name,
 )
+from oomph.evidence.run.now import decode_now, now_name
 from oomph.evidence.run.rank import Alive, RankReader
 from oomph.evidence.run.records import Lines
 from oomph.evidence.run.summary import Kept
@@ -43,6 +45,7 @@ MOST_RECORDS, LEAST_RECORDS = 200_000, 200
 MOST_SAMPLES = 20_000
 #: run.json, end.json and fingerprints are small.
 _MOST_JSON_BYTES = 16 << 20
+_MOST_NOW_BYTES = 4_096
 _MOST_RANKS = 100_000
 _RANK_FILE = re.compile(r"rank-(\d{1,7})\.jsonl\Z", re.ASCII)
 _RANK_JSON = re.compile(r"rank-(\d{1,7})\.json\Z", re.ASCII)
@@ -167,7 +170,7 @@ def _rank(files: Files, name: str, rank: int, keep: int, alive: Alive, notes: li
         notes.append(f"{name} cannot be read: {error.strerror or error}")
     if lines is None:
         return reader.data(alive)
-    data = reader.data(alive, damaged=lines.damaged, unknown=lines.unknown)
+    data = reader.data(alive, now=_now(files, rank), damaged=lines.damaged, unknown=lines.unknown)
     if lines.error:
         notes.append(f"{name} was read in part: {lines.error}")
     if lines.damaged:
@@ -179,6 +182,14 @@ def _rank(files: Files, name: str, rank: int, keep: int, alive: Alive, notes: li
     if data.header is not None and data.header.rank != rank:
         notes.append(f"{name}: its records call it rank {data.header.rank}; the file's name is believed")
     return data
+
+
+def _now(files: Files, rank: int) -> Now | None:
+    try:
+        with files.open(now_name(rank)) as file:
+            return decode_now(file.read(_MOST_NOW_BYTES))
+    except OSError:
+        return None
 
 
 def _lives(header: Header) -> bool | None:

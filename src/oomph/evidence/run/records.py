@@ -25,9 +25,10 @@ _ERRORS = (msgspec.DecodeError, ValueError, RecursionError, OverflowError, Unico
 @dataclass
 class Lines(Generic[T]):
     """Reads a file of records. `damaged` and `unknown` count what was passed over, `torn` says that the last line is
-    not whole (its writer was killed, or is writing)."""
+    not whole (its writer was killed, or is writing). `number` is the line that was read last, from 1."""
 
     file: BinaryIO
+    number: int = 0
     damaged: int = 0
     unknown: int = 0
     torn: bool = False
@@ -57,6 +58,7 @@ class Lines(Generic[T]):
     def _lines(self) -> Iterator[bytes]:
         try:
             while line := self.file.readline(MOST_LINE_BYTES):
+                self.number += 1
                 if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
                     self.damaged += 1
                     while rest := self.file.readline(MOST_LINE_BYTES):

@@ -192,5 +192,12 @@ class Kept(Generic[T]):
         return (*self._head, *between, *(item for _, item in self._tail))
 
     @property
+    def last(self) -> T | None:
+        """The one that was taken in last."""
+        if self._tail:
+            return self._tail[-1][1]
+        return self._head[-1] if self._head else None
+
+    @property
     def left_out(self) -> int:
         return self._count - len(self.items())
