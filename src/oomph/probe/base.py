@@ -20,6 +20,8 @@ class Device(Protocol):
     kind: str
     index: int
     name: str
+    #: What does not hold of this device's numbers, a sentence each (`Header.limits`).
+    limits: tuple[str, ...]
 
     def begin(self) -> None:
         """A new phase begins: peaks count from now on. What the script reads of peaks stays as it would be without."""
