@@ -22,6 +22,7 @@ COMMANDS = {
     "snapshot": "oomph.cli.snapshot",
     "plan": "oomph.cli.plan",
     "trace": "oomph.cli.trace",
+    "verify": "oomph.cli.verify",
     "rule": "oomph.cli.rule",
     "rules": "oomph.cli.rules",
     "completion": "oomph.cli.completion",

@@ -1,7 +1,8 @@
 """Settings that stay the same for a project: oomph.toml, or `[tool.oomph]` in pyproject.toml.
 
 Both are looked for in the current folder; oomph.toml wins. In oomph.toml the keys may stand at the top level or in a
-`[tool.oomph]` table. Keys: `select` and `ignore` (lists of rule codes or beginnings of them), `format`.
+`[tool.oomph]` table. Keys: `select` and `ignore` (lists of rule codes or beginnings of them), `format`. The table
+`verify` is for `oomph verify` (oomph.diagnose.verify.settings).
 """
 
 from __future__ import annotations
@@ -64,10 +65,24 @@ def _table(path: Path) -> dict[str, Any] | None:
     return table
 
 
+def tables_of(folder: Path, name: str) -> tuple[str, dict[str, Any]]:
+    """Where the project's file has the table of that name within its own, and that table ({} where there is none).
+    Raises UsageError for something else under that name."""
+    for file in ("oomph.toml", "pyproject.toml"):
+        table = _table(folder / file)
+        if table is None:
+            continue
+        inner = table.get(name, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"{file}: {name} must be a table")
+        return f"{file}: {name}", inner
+    return "", {}
+
+
 def _settings(table: dict[str, Any], source: str) -> Settings:
-    unknown = sorted(set(table) - {"select", "ignore", "format"})
+    unknown = sorted(set(table) - {"select", "ignore", "format", "verify"})
     if unknown:
-        raise UsageError(f"{source}: unknown key {unknown[0]!r}; known are select, ignore and format")
+        raise UsageError(f"{source}: unknown key {unknown[0]!r}; known are select, ignore, format and verify")
     chosen = table.get("format")
     if chosen is not None and chosen not in FORMATS:
         raise UsageError(f"{source}: format is {chosen!r}; it must be one of {', '.join(FORMATS)}")
