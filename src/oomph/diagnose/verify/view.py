@@ -153,11 +153,12 @@ def _summed(rank: RankData, counter: Counter) -> list[Seen]:
 
 
 def _after(rank: RankData, counter: Counter, clock: float) -> list[Seen]:
+    """Of phases that began after that moment: the one in which the request failed ends after it."""
     name = "active_bytes" if counter == "active" else f"peak_{counter}_bytes"
     return [
         Seen(rank.rank, one.phase, one.step, getattr(one.counters, name))
         for one in rank.phases
-        if one.clock > clock
+        if one.clock - one.seconds > clock
     ]
 
 

@@ -7,6 +7,7 @@ import msgspec
 from oomph import __version__
 from oomph.diagnose.verify.model import Answer, Status, Verification
 from oomph.report import schemas
+from oomph.report.clean import clean
 from oomph.report.verify import wire
 from oomph.report.verify.words import headline
 
@@ -23,17 +24,17 @@ def report(found: Verification) -> wire.Report:
         oomph_version=__version__,
         exit_code=1 if found.exit_code else 0,
         verdict=_verdict(found.verdict),
-        summary=headline(found),
+        summary=clean(headline(found)),
         strict=found.strict,
-        run=found.run,
-        path=found.path,
-        outcome=found.outcome,
+        run=clean(found.run),
+        path=clean(found.path),
+        outcome=clean(found.outcome),
         passed=len(found.of(Status.PASSED)),
         failed=len(found.of(Status.FAILED)),
         could_not_tell=len(found.of(Status.UNKNOWN)),
         skipped=len(found.of(Status.SKIPPED)),
         answers=[_answer(answer) for answer in found.answers],
-        notes=list(found.notes),
+        notes=[clean(note) for note in found.notes],
     )
 
 
@@ -58,7 +59,7 @@ def _answer(answer: Answer) -> wire.Answer:
         check=answer.check,
         subject=answer.subject,
         status=answer.status.value,
-        text=answer.text,
+        text=clean(answer.text),
         rank=answer.rank,
         phase=None if answer.phase is None else answer.phase.value,
         numbers=dict(answer.numbers),

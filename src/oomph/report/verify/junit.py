@@ -9,7 +9,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from oomph.diagnose.verify.model import Answer, Status, Verification
-from oomph.report.clean import clean
+from oomph.report.clean import clean, without_commands
 from oomph.report.verify.words import headline
 
 
@@ -31,7 +31,7 @@ def render_junit(found: Verification) -> str:
         lines += _case(answer, found.strict)
     said = "\n".join([headline(found), *found.notes])
     lines += [f"    <system-out>{escape(clean(said))}</system-out>", "  </testsuite>", "</testsuites>", ""]
-    return "\n".join(lines)
+    return without_commands("\n".join(lines))
 
 
 def _case(answer: Answer, strict: bool) -> list[str]:
