@@ -56,10 +56,122 @@ BART = {
     "max_position_embeddings": 1024,
     "dropout": 0.1,
 }
+CLIP = {
+    "projection_dim": 512,
+    "text_config": {
+        "vocab_size": 49408,
+        "hidden_size": 512,
+        "intermediate_size": 2048,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+        "max_position_embeddings": 77,
+        "projection_dim": 512,
+    },
+    "vision_config": {
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 12,
+        "image_size": 224,
+        "patch_size": 16,
+        "projection_dim": 512,
+    },
+}
+SIGLIP = {
+    "text_config": {
+        "vocab_size": 32000,
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 12,
+        "max_position_embeddings": 64,
+        "projection_size": 768,
+    },
+    "vision_config": {
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 12,
+        "image_size": 224,
+        "patch_size": 16,
+    },
+}
+DEBERTA = {
+    "vocab_size": 128100,
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 12,
+    "max_position_embeddings": 512,
+    "position_buckets": 256,
+    "relative_attention": True,
+    "max_relative_positions": -1,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+    "pooler_hidden_size": 768,
+    "pooler_dropout": 0,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "num_labels": 3,
+}
+LLAVA = {
+    "image_token_index": 7,
+    "vision_feature_layer": -2,
+    "vision_feature_select_strategy": "default",
+    "tie_word_embeddings": False,
+    "text_config": {
+        "model_type": "llama",
+        "vocab_size": 32064,
+        "hidden_size": 1024,
+        "intermediate_size": 2816,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 4096,
+    },
+    "vision_config": {
+        "model_type": "clip_vision_model",
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 12,
+        "image_size": 336,
+        "patch_size": 14,
+    },
+}
+#: What a loop reads. Each step's batch reaches the GPU in the loop, as a Trainer's does: images count.
+_ILLUSTRATED = """
+tokens = torch.zeros(batch, source, dtype=torch.int64)
+tokens[:, :576] = 7
+images = torch.zeros(batch, 3, image, image)
+def read():
+    ids, pixels = tokens.to("cuda"), images.to("cuda")
+    return {
+        "input_ids": ids, "attention_mask": mask(ids), "labels": ids.clone(), "pixel_values": pixels,
+        "use_cache": False,
+    }
+"""
+_CAPTIONED = """
+tokens = torch.zeros(batch, source, dtype=torch.int64)
+images = torch.zeros(batch, 3, image, image)
+def read():
+    found = {"input_ids": tokens.to("cuda"), "pixel_values": images.to("cuda"), "return_loss": True}
+    return {**found, "attention_mask": mask(tokens)} if MASK else found
+"""
+_LABELLED = """
+tokens = torch.zeros(batch, source, dtype=torch.int64)
+def read():
+    ids, labels = tokens.to("cuda"), torch.zeros(LABELS, dtype=torch.int64, device="cuda")
+    return {"input_ids": ids, "attention_mask": mask(ids), "labels": labels}
+"""
 _PAIRS = """
-tokens = torch.zeros(batch, source, dtype=torch.int64, device="cuda")
-inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "use_cache": False}
-inputs["labels"] = torch.zeros(batch, target, dtype=torch.int64, device="cuda")
+tokens = torch.zeros(batch, source, dtype=torch.int64)
+def read():
+    ids, labels = tokens.to("cuda"), torch.zeros(batch, target, dtype=torch.int64, device="cuda")
+    return {"input_ids": ids, "attention_mask": mask(ids), "labels": labels, "use_cache": False}
 """
 
 
@@ -82,6 +194,7 @@ class StackedCase:
     frozen: tuple[str, ...] = ()
     recomputed: bool = False
     evaluates: bool = False
+    padded: bool = False
     gpu: str = "a100-80gb"
 
     def job(self) -> Job:
@@ -91,7 +204,13 @@ class StackedCase:
             model=Model(name=self.name, family=self.family, config=_flat(self.config)),
             method=Method(name="lora" if lora else "full", lora=lora, frozen=self.frozen),
             precision=PRECISIONS[self.precision],
-            batch=Batch(micro=self.batch, sequence=self.source, target=self.target, image_size=self.image),
+            batch=Batch(
+                micro=self.batch,
+                sequence=self.source,
+                target=self.target,
+                image_size=self.image,
+                padding="longest" if self.padded else "off",
+            ),
             checkpointing=Checkpointing(mode="full" if self.recomputed else "none", reentrant=False),
             evaluation=Evaluation(batch=self.batch if self.evaluates else None),
             attention=self.attention,  # type: ignore[arg-type]
@@ -127,10 +246,15 @@ class StackedCase:
                     model.enable_input_require_grads()
             optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad])
             batch, source, target, image = {self.batch}, {self.source}, {self.target}, {self.image}
+            def mask(tokens):
+                made = torch.ones(tokens.shape, dtype=torch.int64)
+                made[0, -1] = {0 if self.padded else 1}
+                return made.to("cuda")
         """
         end = f"""
             for _ in range(2):
                 optimizer.zero_grad()
+                inputs = read()
                 with torch.autocast("cuda", torch.{TYPES[weights]}) if {bool(cast)} else contextlib.nullcontext():
                     out = model(**inputs)
                     loss = out.loss
@@ -138,16 +262,20 @@ class StackedCase:
                 optimizer.step()
             if {self.evaluates}:
                 model.eval()
+                class Reads(torch.nn.Module):
+                    # A module's call, so that the batch is the evaluation's and not another step's.
+                    def forward(self):
+                        return model(**read())
                 with torch.no_grad():
                     with torch.autocast("cuda", torch.{TYPES[weights]}) if {bool(cast)} else contextlib.nullcontext():
-                        seen = model(**inputs)
+                        seen = Reads()()
         """
         return textwrap.dedent(start) + self.inputs + textwrap.dedent(end)
 
 
 def _targets(lora: tuple[str, ...]) -> Any:
     """As PEFT takes them: a pattern, or names."""
-    return list(lora)
+    return lora[0] if any("*" in each for each in lora) else list(lora)
 
 
 def _flat(config: dict[str, Any], prefix: str = "") -> tuple[Dimension, ...]:
@@ -188,6 +316,27 @@ def _bart(name: str, **more: Any) -> StackedCase:
     return StackedCase(f"bart-{name}", "bart", BART, **more)
 
 
+def _clip(name: str, family: str = "clip", **more: Any) -> StackedCase:
+    config, mask = (CLIP, "True") if family == "clip" else (SIGLIP, "False")
+    inputs = _CAPTIONED.replace("MASK", mask)
+    more = {"source": 77 if family == "clip" else 64, "target": None, "image": 224, "batch": 32, **more}
+    return StackedCase(f"{family}-{name}", family, config, "AutoModel", inputs, **more)
+
+
+def _llava(name: str, **more: Any) -> StackedCase:
+    more = {"source": 1024, "target": None, "image": 336, "batch": 2, **more}
+    return StackedCase(f"llava-{name}", "llava", LLAVA, "AutoModelForImageTextToText", _ILLUSTRATED, **more)
+
+
+def _deberta(name: str, labels: str = "batch", **more: Any) -> StackedCase:
+    task = "Token" if "," in labels else "Sequence"
+    config = {**DEBERTA, "architectures": [f"DebertaV2For{task}Classification"]}
+    inputs = _LABELLED.replace("LABELS", labels)
+    auto = f"AutoModelFor{task}Classification"
+    more = {"target": None, "attention": "eager", **more}
+    return StackedCase(f"deberta-{name}", "deberta-v2", config, auto, inputs, **more)
+
+
 CASES = (
     _t5("fp32", precision="fp32"),
     _t5("autocast"),
@@ -202,8 +351,20 @@ CASES = (
     _bart("fp32", precision="fp32"),
     _bart("autocast", source=512, target=64),
     _bart("bf16-eager", precision="bf16", attention="eager"),
+    _bart("padded", padded=True),
     _bart("lora", lora=("q_proj", "v_proj")),
     _bart("lora-recomputed", lora=("q_proj", "v_proj"), recomputed=True),
     _bart("recomputed", recomputed=True, batch=16, target=256),
+    _clip("fp32", precision="fp32"),
+    _clip("autocast", evaluates=True),
+    _clip("bf16-eager", precision="bf16", attention="eager"),
+    _clip("lora", lora=("q_proj", "v_proj")),
+    _clip("recomputed", recomputed=True, batch=64),
+    _clip("padded", padded=True),
+    _clip("text-frozen", frozen=("text_model.", "text_projection.")),
+    _clip("fp32", "siglip", precision="fp32"),
+    _clip("autocast", "siglip"),
+    _clip("lora", "siglip", lora=("q_proj", "v_proj"), precision="bf16"),
+    _clip("recomputed", "siglip", recomputed=True, batch=64),
     _bart("one", batch=1, precision="fp32", evaluates=True),
 )

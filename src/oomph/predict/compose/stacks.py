@@ -3,6 +3,7 @@ name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,11 +12,17 @@ from oomph.errors import UsageError
 from oomph.job.families import Architecture
 from oomph.job.families.architecture import Parameter
 from oomph.predict.compose import masks, stacks_dims
+from oomph.predict.compose.quantized_bytes import constant_bytes, packed_bytes
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import adapters_of, unit_parameter
-from oomph.predict.engine.play import Weight
+from oomph.predict.engine.scope import Weight
 from oomph.predict.programs.stacks import StackedFile, StackedVariant, load_stacks, stacked_families
 from oomph.predict.sharding.base import Unit, UnitParameter
+
+#: Modules that make patches of images hidden states.
+_PATCHES = (".patch_embedding.weight", ".patch_embed.proj.weight")
+#: What only a pattern of names has, as PEFT takes one in place of names (tuners_utils.py, check_target_module_exists).
+_PATTERN = re.compile(r"[*+?()|\[\]\\^$]")
 
 
 def is_stacked(family: str) -> bool:
@@ -66,7 +73,7 @@ class Stacks:
     def variant(self) -> StackedVariant:
         """The variant that fits. Raises UsageError where none does."""
         setup, dims = self.setup, self.dims
-        task, form = stacks_dims.task_of_job(setup), stacks_dims.form_of(setup)
+        task, form = stacks_dims.task_of_job(setup.job), stacks_dims.form_of(setup)
         heads, kv_heads = dims.get("heads", 1), dims.get("kv_heads", 1)
         wanted: list[tuple[str, object, str]] = [
             ("task", task, task.replace("_", " ")),
@@ -103,9 +110,9 @@ class Stacks:
         """The parameter that holds the tensor."""
         return self.ties.get(name, name)
 
-    def is_token_table(self, name: str) -> bool:
-        """Whether a parameter is the table of the tokens' embeddings."""
-        return name == f"{self.architecture.embedding}.weight"
+    def embeds(self, name: str) -> bool:
+        """Whether a parameter is the table of the tokens' embeddings, or what makes patches of images hidden states."""
+        return name == f"{self.architecture.embedding}.weight" or name.endswith(_PATCHES)
 
     @cached_property
     def _unit_of(self) -> dict[str, int]:
@@ -156,8 +163,15 @@ class Stacks:
         """The parameter and its adapters, under whole names."""
         if parameter.tied:
             return []
-        weight = self.weight(name)
+        weight, quantization = self.weight(name), self.setup.job.method.quantization
         made = replace(unit_parameter(self.setup, parameter), name=name, trainable=weight.trainable)
+        if weight.quantized and quantization is not None and parameter.layers is None:
+            # bitsandbytes takes linear layers wherever they are.
+            packed = packed_bytes(parameter.numel, quantization.kind)
+            constants = constant_bytes(
+                parameter.numel, quantization.kind, quantization.double, quantization.block
+            )
+            made = replace(made, stored_bytes=packed + constants)
         found = [made]
         if self.adapts(name.removesuffix(".weight")):
             start = len(parameter.relative.removesuffix(".weight"))
@@ -170,11 +184,16 @@ class Stacks:
 
     def adapts(self, module: str) -> bool:
         """Whether a linear layer has adapters, by its whole name."""
-        lora, parameter = self.setup.job.method.lora, self.parameters.get(f"{module}.weight")
+        method, parameter = self.setup.job.method, self.parameters.get(f"{module}.weight")
+        lora = method.lora
         if lora is None or parameter is None or parameter.kind != "linear":
+            return False
+        if module.startswith(method.frozen):
             return False
         if "all-linear" in lora.targets:
             return module != self.architecture.head
+        if len(lora.targets) == 1 and _PATTERN.search(lora.targets[0]):
+            return _fits(lora.targets[0], module)
         return any(module == each or module.endswith(f".{each}") for each in lora.targets)
 
     def quantizes(self, module: str) -> bool:
@@ -198,3 +217,11 @@ class Stacks:
             dequantized=2 if setup.code.dequantizes_twice else 1,
             adapter=adapter,
         )
+
+
+def _fits(pattern: str, module: str) -> bool:
+    """Whether a pattern is that of a module's whole name. Raises UsageError for what is no pattern."""
+    try:
+        return re.fullmatch(pattern, module) is not None
+    except re.error as error:
+        raise UsageError(f"The pattern of adapters' targets, {pattern!r}, is none: {error}.") from error

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oomph.job.families import dimensions
 from oomph.job.families.build import Reader
+from oomph.job.model import Job
 from oomph.predict.compose.setup import Setup
 
 if TYPE_CHECKING:
@@ -15,7 +16,25 @@ if TYPE_CHECKING:
 #: run_translation.py.
 TARGET = 128
 #: What a family is trained for where its class does not say.
-_TASKS = {"t5": "seq2seq_lm", "bart": "seq2seq_lm"}
+_TASKS = {
+    "t5": "seq2seq_lm",
+    "bart": "seq2seq_lm",
+    "clip": "contrastive",
+    "siglip": "contrastive",
+    "llava": "causal_lm",
+    "deberta-v2": "sequence_classification",
+}
+#: The same by how classes' names end.
+_BY_CLASS = (
+    ("ForSequenceClassification", "sequence_classification"),
+    ("ForTokenClassification", "token_classification"),
+    ("ForConditionalGeneration", ""),
+    ("WithLMHeadModel", ""),
+    # One of two towers alone.
+    ("VisionModel", "vision_model"),
+    ("TextModel", "text_model"),
+    ("Model", ""),
+)
 
 
 def dims_of(setup: Setup) -> dict[str, int]:
@@ -28,14 +47,26 @@ def dims_of(setup: Setup) -> dict[str, int]:
     read = Reader(job.model)
     if job.model.family == "t5":
         dims["buckets"] = read.optional("relative_attention_num_buckets") or 32
+    if job.model.family == "deberta-v2":
+        dims["buckets"] = read.optional("position_buckets", least=-1) or 0
+        dims["classes"] = read.labels
+    if "vision_patches" in dims:
+        dims["image"], dims["patch"] = dims["vision_image"], dims["vision_patch"]
+        dims["side"], dims["patches"] = dims["image"] // dims["patch"], dims["vision_patches"]
+        dims["v"] = dims["patches"] + (0 if job.model.family == "siglip" else 1)
+    if dims.get("kv_heads"):
+        dims["groups"] = dims["heads"] // dims["kv_heads"]
     if job.method.lora is not None:
         dims["rank"] = job.method.lora.rank
     return dims
 
 
-def task_of_job(setup: Setup) -> str:
-    """What the model is trained for, as programs name it."""
-    return _TASKS[setup.job.model.family]
+def task_of_job(job: Job) -> str:
+    """What the model is trained for, as programs name it; the class's name where it is for something else."""
+    usual, name = _TASKS[job.model.family], Reader(job.model).architecture
+    if not name:
+        return usual
+    return next((task or usual for end, task in _BY_CLASS if name.endswith(end)), name)
 
 
 def form_of(setup: Setup) -> str:

@@ -14,8 +14,9 @@ from oomph.predict.compose.adapting import adapters_for
 from oomph.predict.compose.stacks import Stacks
 from oomph.predict.engine.graph import Grads, Node
 from oomph.predict.engine.heap import Heap, Storage, Tensor
-from oomph.predict.engine.play import Scope, Weight, apply, drop, run
+from oomph.predict.engine.play import apply, drop, run
 from oomph.predict.engine.program import Values
+from oomph.predict.engine.scope import Scope, Weight
 from oomph.predict.engine.whole import LEAF, WholeGraph
 from oomph.predict.programs.load import Program, Section
 from oomph.predict.programs.stacks import Part
@@ -174,14 +175,17 @@ class _Player:
         self.played.attributes += [each.number for each in scope.attributes if each.number >= 0]
 
     def _leaves(self, scope: Scope, part: Part) -> frozenset[int]:
-        """Results of the embeddings of tokens, which do not train."""
+        """Results of the embeddings of tokens and of patches, which do not train (modeling_utils.py,
+        enable_input_require_grads: every model within the model has a hook on its own)."""
         found = set()
         for item in part.section.items:
-            if item[0] == "op" and item[1].startswith("aten.embedding."):
-                storage = scope.program.storages[scope.program.tensors[item[2][0]["t"]][0]]
-                token = storage[0] == "parameter" and self.stacks.is_token_table(storage[2])
-                if token and not self.stacks.weight(storage[2]).trainable:
-                    found.add(item[3][0])
+            if item[0] != "op" or not item[1].startswith(("aten.embedding.", "aten.convolution.")):
+                continue
+            weight = item[2][0 if item[1].startswith("aten.embedding.") else 1]["t"]
+            storage = scope.program.storages[scope.program.tensors[weight][0]]
+            embeds = storage[0] == "parameter" and self.stacks.embeds(storage[2])
+            if embeds and not self.stacks.weight(storage[2]).trainable:
+                found.add(item[3][0])
         return frozenset(found)
 
     def _return(self) -> None:

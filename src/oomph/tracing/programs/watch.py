@@ -97,6 +97,9 @@ class Watch:
     def __init__(self, dimensions: Mapping[str, int]) -> None:
         self.run = Run(dict(dimensions))
         self.paused = 0
+        #: Casts of weights that train want gradients, although nothing is recorded of them: products of tensors with
+        #: three dimensions go another way then (aten/src/ATen/native/LinearAlgebra.cpp, should_fold).
+        self.trains = False
         self._closed = False
         self._held: dict[int, tuple[int, weakref.ref[Any]]] = {}
 
@@ -217,6 +220,12 @@ class Watch:
         """A section begins or ends here, and this tensor passes."""
         self.run.items.append(Mark(name, None if tensor is None else self.number(tensor)))
 
+    def would_train(self, source: Any, cast: Any) -> bool:
+        """Whether a cast would want a gradient in training: it is one of a weight or of a part of one."""
+        known = self._held.get(source.untyped_storage()._cdata)  # noqa: SLF001 - as in _storage
+        weight = known is not None and self.run.storages[known[0]].kind == "parameter"
+        return self.trains and weight and bool(cast.is_floating_point())
+
     def sort(self, begin: int) -> None:
         """The drops from item `begin` on are put in order of their storages."""
         drops = [item for item in self.run.items[begin:] if isinstance(item, Drop)]
@@ -274,6 +283,7 @@ def _mode_class() -> Any:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
+    cast = torch.ops.aten._to_copy.default  # noqa: SLF001 - its name
     efficient = torch.ops.aten._scaled_dot_product_efficient_attention.default  # noqa: SLF001 - its name
     grouped = getattr(getattr(torch.ops.aten, "_grouped_mm", None), "default", None)
 
@@ -298,6 +308,8 @@ def _mode_class() -> Any:
                     out = args[0].new_empty((args[0].shape[0], args[1].shape[2]))
             else:
                 out = func(*args, **kwargs)
+            if func is cast and self.watch.would_train(args[0], out):
+                out.requires_grad_(True)
             if not self.watch.paused:
                 self.watch.operator(func, args, kwargs, out)
             return out

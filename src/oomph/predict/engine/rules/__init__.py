@@ -5,6 +5,7 @@ from __future__ import annotations
 from oomph.predict.engine.rules import (
     attention,
     collectives,
+    contrastive,
     convolution,
     fused,
     images,
@@ -21,6 +22,7 @@ __all__ = [
     "RULES",
     "attention",
     "collectives",
+    "contrastive",
     "convolution",
     "fused",
     "images",

@@ -194,3 +194,61 @@ def llava(dimensions: Dimensions) -> dict[str, Any]:
         "vision_feature_layer": -2,
         "vision_feature_select_strategy": "default",
     }
+
+
+#: Patches along the sides of an image that Qwen's processors make (multiples of two), and widths of a patch.
+_GRIDS = ((16, 8), (12, 4), (10, 14), (6, 18), (20, 6), (8, 22))
+_RATIOS = (3, 2, 4, 5, 6, 7)
+
+
+def qwen_sets(heads: str, one: bool) -> list[dict[str, int]]:
+    """`v` patches of an image make a quarter as many tokens of a sequence."""
+    found = _each(usual_sets(heads, one=one, hidden=False), patch=_PATCHES, **_VISION)
+    for each, (high, wide), ratio in zip(found, _GRIDS, _RATIOS, strict=True):
+        each.update(grid_high=high, grid_wide=wide, v=high * wide, s=each["s"] + 128)
+        each["vision_hidden"] = each["vision_heads"] * each["vision_head_dim"]
+        each["vision_ratio"] = ratio
+        each["vision_intermediate"] = ratio * each["vision_hidden"]
+    return found
+
+
+def _qwen_text(dimensions: Dimensions) -> dict[str, Any]:
+    part = dimensions["head_dim"] // 2
+    first = part // 4
+    second = (part - first) // 2
+    sections = [first, second, part - first - second]
+    return {
+        "vocab_size": dimensions["vocab"],
+        "hidden_size": dimensions["hidden"],
+        "intermediate_size": dimensions["intermediate"],
+        "num_hidden_layers": dimensions["layers"],
+        "num_attention_heads": dimensions["heads"],
+        "num_key_value_heads": dimensions["kv_heads"],
+        "max_position_embeddings": 1 << 20,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": sections},
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+        "pad_token_id": 0,
+    }
+
+
+def qwen2_vl(dimensions: Dimensions) -> dict[str, Any]:
+    """Qwen2-VL's names."""
+    vision = {
+        "depth": dimensions["layers"],
+        "embed_dim": dimensions["vision_hidden"],
+        "hidden_size": dimensions["hidden"],
+        "mlp_ratio": dimensions["vision_ratio"],
+        "num_heads": dimensions["vision_heads"],
+        "patch_size": dimensions["patch"],
+    }
+    return {"text_config": _qwen_text(dimensions), "vision_config": vision, **_QWEN_TOKENS}
+
+
+#: Ids below every vocabulary that is recorded.
+_QWEN_TOKENS = {
+    "image_token_id": 7,
+    "video_token_id": 8,
+    "vision_start_token_id": 9,
+    "vision_end_token_id": 10,
+}

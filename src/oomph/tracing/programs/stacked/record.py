@@ -12,6 +12,7 @@ from oomph.tracing.programs.errors import ProgramError
 from oomph.tracing.programs.forward import Batch, Build, Forward, Studio
 from oomph.tracing.programs.record import Made, kept_of
 from oomph.tracing.programs.stacked.cut import LAYERS, order, sections
+from oomph.tracing.programs.stacked.lists import together
 from oomph.tracing.programs.symbols import Numbers, Symbols
 from oomph.tracing.programs.watch import Run, Watch
 
@@ -40,6 +41,7 @@ def forward(studio: Studio, subject: Stacked, dimensions: Mapping[str, int]) -> 
     import torch
 
     watch = Watch(dimensions)
+    watch.trains = True
     studio.watching(watch)
     with ExitStack() as stack:
         net = subject.build(dimensions)
@@ -56,6 +58,7 @@ def forward(studio: Studio, subject: Stacked, dimensions: Mapping[str, int]) -> 
                 kept = subject.run(net, batch, dimensions)
             watch.run.kept = {name: watch.number(tensor) for name, tensor in kept.items()}
         watch.close()
+    together(watch.run)
     return watch.run
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
 from oomph.tracing.programs.forward import Studio
+from oomph.tracing.programs.record import Made
 from oomph.tracing.programs.same import same_at
 from oomph.tracing.programs.stacked.families import Family, model
 from oomph.tracing.programs.stacked.record import Recorded, Stacked, numbers_of, record
@@ -45,11 +46,22 @@ def ways(family: Family) -> Iterator[Way]:
             yield Way(precision, attention, heads, task, dropout=dropout, form=form, padded=padded)
 
 
-def fill(store: Store, family: Family, wanted: Callable[[Way], bool], tell: Callable[[Way], Any]) -> None:
-    """Records all wanted ways; a batch of one apart only where it does something else."""
+def fill(
+    store: Store,
+    family: Family,
+    wanted: Callable[[Way], bool],
+    known: Mapping[tuple[Any, ...], Sequence[tuple[Mapping[str, Any], Made]]],
+    tell: Callable[[Way], Any],
+) -> None:
+    """Records all wanted ways; a batch of one apart only where it does something else. `known`: variants that are taken
+    over, by the way without `one`."""
     with Studio() as studio:
         for way in ways(family):
-            if wanted(way):
+            there = known.get(tuple(value for name, value in asdict(way).items() if name != "one"))
+            if there is not None:
+                for choice, its in there:
+                    store.add(choice, its)
+            elif wanted(way):
                 tell(way)
                 found = made(family, way, studio)
                 store.add(_choice(way, found), found.made)
