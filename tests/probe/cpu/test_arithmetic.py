@@ -15,9 +15,7 @@ SCALAR = 512
 
 
 def mlp():
-    return torch.nn.Sequential(
-        torch.nn.Linear(IN, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, OUT)
-    )
+    return torch.nn.Sequential(torch.nn.Linear(IN, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, OUT))
 
 
 def test_a_step_of_an_mlp(card):
@@ -183,7 +181,9 @@ def test_the_numbers_are_those_of_a_run_without():
 def test_checkpointing_keeps_less_and_computes_again(card):
     from torch.utils.checkpoint import checkpoint
 
-    layers = torch.nn.ModuleList([torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()) for _ in range(4)])
+    layers = torch.nn.ModuleList(
+        [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU()) for _ in range(4)]
+    )
     x = torch.randn(4096, 64, requires_grad=True)
     one = 4096 * 64 * F
     device = card()

@@ -13,10 +13,9 @@ from typing import Any
 from oomph.errors import OomphError, UsageError
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.memory.allocator.sizes import UNLIMITED_BYTES
-from oomph.probe.cpu import accumulate
+from oomph.probe.cpu import accumulate, resizing
 from oomph.probe.cpu.card import Card
 from oomph.probe.cpu.mode import is_plain, make_mode, push, remove
-from oomph.probe.cpu.resizing import Resizing
 from oomph.probe.cpu.snapshot import configuration, content, summary, write
 from oomph.probe.cpu.storages import Storages
 from oomph.probe.model import Counters
@@ -53,13 +52,12 @@ class CpuDevice:
         self._card = Card(self.capacity_bytes, self._settings())
         self._storages = Storages(self._card)
         self._mode = make_mode(self._storages)
-        self._resizing = Resizing(self._storages)
         self._thread = threading.get_ident()
         self._closed = False
         accumulate.measure()
         self._adopt()
         push(self._mode)
-        self._resizing.install()
+        resizing.install(self._storages)
         _open.add(self)
 
     def _settings(self) -> AllocatorSettings:
@@ -163,7 +161,7 @@ class CpuDevice:
             return
         self._closed = self._mode.closed = True
         self._card.observers.clear()
-        self._resizing.remove()
+        resizing.remove(self._storages)
         if threading.get_ident() == self._thread:
             remove(self._mode)
 

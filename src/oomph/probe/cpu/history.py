@@ -13,7 +13,12 @@ Frames = list[dict[str, Any]]
 
 #: Frames of oomph itself, and of what torch puts between an operator and a mode, are no part of the program.
 _OWN = f"{Path(__file__).resolve().parents[2]}/"
-_BETWEEN = ("/torch/_compile.py", "/torch/_dynamo/eval_frame.py", "/torch/utils/_python_dispatch.py")
+_BETWEEN = (
+    "/torch/_compile.py",
+    "/torch/_ops.py",
+    "/torch/_dynamo/eval_frame.py",
+    "/torch/utils/_python_dispatch.py",
+)
 #: Deeper stacks are cut, as torch cuts them.
 _DEPTH = 100
 

@@ -20,8 +20,14 @@ def _mode_class() -> Any:
 
     tensor_class = torch.Tensor
     plain = _plainness()
+    get_mode = torch._C._get_dispatch_mode  # noqa: SLF001 - what FakeTensorMode itself asks
+    keys = torch._C._TorchDispatchModeKey  # noqa: SLF001
+    faking = tuple(getattr(keys, name) for name in ("FAKE", "FUNCTIONAL", "PROXY") if hasattr(keys, name))
     twins = accumulate.operators()
     nothing: dict[str, Any] = {}
+
+    def faked() -> bool:
+        return any([get_mode(key) is not None for key in faking])
 
     class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         """Counts the storages that operators get and give. `closed`: passes everything through."""
@@ -34,11 +40,12 @@ def _mode_class() -> Any:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
+            kwargs = nothing if kwargs is None else kwargs
             for one in types:
                 if not plain(one):
-                    # Its own code runs next, and what that does passes here again.
-                    return NotImplemented
-            kwargs = nothing if kwargs is None else kwargs
+                    # A wrapper: its own code runs next, and what that does passes here again. Where tensors are faked
+                    # or traced, whoever does that is next.
+                    return func(*args, **kwargs) if faked() else NotImplemented
             if self.closed:
                 return func(*args, **kwargs)
             self.look(args)

@@ -7,51 +7,56 @@ from typing import Any
 
 from oomph.probe.cpu.storages import Storages
 
+#: Who is told of a storage that was resized. While there is somebody, `_installed` is torch's method.
+_told: list[Storages] = []
+_installed: list[tuple[Any, bool]] = []
 
-class Resizing:
-    """Counts what a storage gains or loses when it is resized, between `install` and `remove`."""
 
-    def __init__(self, storages: Storages) -> None:
-        self._storages = storages
-        self._active = False
-        self._ours: Any = None
-        self._inherited = True
-        self._before: Any = None
+def install(storages: Storages) -> None:
+    """Counts in `storages` what a storage gains or loses when it is resized."""
+    _told.append(storages)
+    if len(_told) == 1 and not _installed:
+        _wrap()
 
-    def install(self) -> None:
-        """Puts itself around the method."""
-        import torch
 
-        self._active = True
-        owner, storages = torch.UntypedStorage, self._storages
-        self._inherited = "resize_" not in vars(owner)
-        self._before = original = owner.resize_
+def remove(storages: Storages) -> None:
+    """Ends `install`; with the last one, torch's method is itself again (where nobody else put something around it)."""
+    import torch
 
-        @functools.wraps(original)
-        def resize_(storage: Any, size: int) -> Any:
-            before = storage.nbytes()
-            result = original(storage, size)
-            if self._active:
-                try:
-                    storages.resized(storage)
-                except BaseException:
-                    # As on a card: a request that failed leaves the storage as it was.
-                    original(storage, before)
-                    raise
-            return result
-
-        self._ours = resize_
-        owner.resize_ = resize_
-
-    def remove(self) -> None:
-        """Takes itself away, or where another stands around it, falls silent."""
-        import torch
-
-        owner = torch.UntypedStorage
-        self._active = False
-        if vars(owner).get("resize_") is not self._ours:
-            return
-        if self._inherited:
+    if storages in _told:
+        _told.remove(storages)
+    if _told or not _installed:
+        return
+    ours, inherited = _installed[0]
+    owner = torch.UntypedStorage
+    if vars(owner).get("resize_") is ours:
+        _installed.clear()
+        if inherited:
             del owner.resize_
         else:
-            owner.resize_ = self._before
+            owner.resize_ = ours.__wrapped__
+
+
+def _wrap() -> None:
+    import torch
+
+    owner = torch.UntypedStorage
+    original = owner.resize_
+
+    @functools.wraps(original)
+    def resize_(storage: Any, size: int) -> Any:
+        if not _told:
+            return original(storage, size)
+        before = storage.nbytes()
+        result = original(storage, size)
+        for one in tuple(_told):
+            try:
+                one.resized(storage)
+            except BaseException:
+                # As on a card: a request that failed leaves the storage as it was.
+                original(storage, before)
+                raise
+        return result
+
+    _installed.append((resize_, "resize_" not in vars(owner)))
+    owner.resize_ = resize_
