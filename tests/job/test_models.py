@@ -108,6 +108,7 @@ PUBLISHED = {
     "black-forest-labs/FLUX.1-dev": 11_901_408_320,
     "stabilityai/stable-diffusion-xl-base-1.0": 2_567_463_684,
     "stable-diffusion-v1-5/stable-diffusion-v1-5": 859_520_964,
+    "stabilityai/stable-diffusion-2-1": 865_910_724,
     "openai/gpt-oss-20b": 20_914_757_184,
     "openai/gpt-oss-120b": 116_829_156_672,
 }

@@ -15,7 +15,7 @@ from oomph.job.model import Dimension, DType, Model
 _LARGEST_BYTES = 16 << 20
 _LONGEST_SHOWN = 200
 #: Denoisers have no model_type of their own; where one is written all the same, the class that it means.
-_CLASSES = {"flux": "FluxTransformer2DModel", "dit": "DiTTransformer2DModel"}
+_CLASSES = {"flux": "FluxTransformer2DModel", "dit": "DiTTransformer2DModel", "sd3": "SD3Transformer2DModel"}
 _DTYPES: dict[str, DType] = {
     "float32": "fp32",
     "float": "fp32",

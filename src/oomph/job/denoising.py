@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from oomph.job.model import Job, Lora
 
 FLUX, UNET, DIT = "FluxTransformer2DModel", "UNet2DConditionModel", "DiTTransformer2DModel"
-DENOISERS = frozenset((FLUX, UNET, DIT))
+SD3 = "SD3Transformer2DModel"
+DENOISERS = frozenset((FLUX, UNET, DIT, SD3))
 _ATTENTION = ("to_k", "to_q", "to_v", "to_out.0")
-#: examples/dreambooth/train_dreambooth_lora_flux.py (target_modules), train_text_to_image_lora_sdxl.py.
+#: examples/dreambooth/train_dreambooth_lora_flux.py (target_modules), train_dreambooth_lora_sd3.py,
+#: examples/text_to_image/train_text_to_image_lora_sdxl.py.
 _TARGETS = {
     FLUX: (
         "attn.to_k",
@@ -26,10 +28,20 @@ _TARGETS = {
         "ff.net.2",
         "ff_context.net.0.proj",
         "ff_context.net.2",
-    )
+    ),
+    SD3: (
+        "attn.add_k_proj",
+        "attn.add_q_proj",
+        "attn.add_v_proj",
+        "attn.to_add_out",
+        "attn.to_k",
+        "attn.to_out.0",
+        "attn.to_q",
+        "attn.to_v",
+    ),
 }
-#: Text tokens: max_sequence_length of FLUX's script, CLIP's context of Stable Diffusion's.
-_TOKENS = {FLUX: 512, UNET: 77}
+#: Text tokens: max_sequence_length of FLUX's script, CLIP's context of Stable Diffusion's; of SD3's both.
+_TOKENS = {FLUX: 512, UNET: 77, SD3: 77 + 77}
 _HALF = ("bf16", "fp16")
 
 
@@ -59,6 +71,7 @@ def sizes(job: Job, said: Collection[str]) -> tuple[Job, str]:
         return job, ""
     if batch.image_size is None and "batch.image_size" not in said:
         sample = job.model.get("sample_size")
+        sample = 32 if family == DIT and sample is None else sample  # the class's default
         side = 1024 if family == FLUX or not isinstance(sample, int) else 8 * sample
         batch = replace(batch, image_size=side)
         words.append(f"Images of {side} pixels: nothing says it (--set batch.image_size=512).")

@@ -21,6 +21,14 @@ SMALL_FLUX = {
     "pooled_projection_dim": 10,
     "axes_dims_rope": [2, 2, 4],
 }
+SMALL_SD3 = {
+    "num_layers": 4,
+    "attention_head_dim": 8,
+    "num_attention_heads": 3,
+    "joint_attention_dim": 20,
+    "pooled_projection_dim": 10,
+    "caption_projection_dim": 24,
+}
 SMALL_UNET = {"block_out_channels": [32, 64, 96, 96], "cross_attention_dim": 40, "attention_head_dim": 8}
 XL = {
     "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
@@ -42,6 +50,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
         "DiTTransformer2DModel",
         {"num_layers": 1, "num_attention_heads": 2, "out_channels": 8, "attention_bias": False},
     ),
+    ("SD3Transformer2DModel", SMALL_SD3),
+    ("SD3Transformer2DModel", {**SMALL_SD3, "dual_attention_layers": [0, 1], "qk_norm": "rms_norm"}),
     ("UNet2DConditionModel", SMALL_UNET),
     ("UNet2DConditionModel", {**SMALL_UNET, "layers_per_block": [1, 2, 3, 2], "use_linear_projection": True}),
     ("UNet2DConditionModel", XL),
@@ -75,6 +85,19 @@ def test_every_parameter(family: str, config: dict[str, Any]) -> None:
 )
 def test_published_numbers_of_parameters(config: dict[str, Any], parameters: int) -> None:
     assert architecture(from_config(config)).total == parameters
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"dual_attention_layers": [1, 2]}, "unsupported: dual_attention_layers"),
+        ({"caption_projection_dim": 40}, "caption_projection_dim"),
+        ({"qk_norm": "layer_norm"}, "unsupported: qk_norm"),
+    ],
+)
+def test_other_transformers_of_sd3_are_refused(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        architecture(from_config({"_class_name": "SD3Transformer2DModel", **SMALL_SD3, **config}))
 
 
 def test_stacks_of_flux() -> None:

@@ -22,6 +22,7 @@ __all__ = ["FAMILIES", "Architecture", "Kind", "Parameter", "architecture", "dim
 FAMILIES = {
     "DiTTransformer2DModel": "denoisers",
     "FluxTransformer2DModel": "denoisers",
+    "SD3Transformer2DModel": "denoisers",
     "UNet2DConditionModel": "unet",
     "arcee": "others",
     "bart": "bart",

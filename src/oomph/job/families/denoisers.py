@@ -1,12 +1,13 @@
-"""Diffusion transformers of diffusers: FLUX and DiT. Their family is config.json's `_class_name`."""
+"""Diffusion transformers of diffusers: FLUX, Stable Diffusion 3, DiT. Their family is config.json's `_class_name`."""
 
 from __future__ import annotations
 
+from oomph.errors import UsageError
 from oomph.job.families.build import Parts, Reader
 
 __all__ = ["DEFAULTS", "build", "dimensions", "timestep"]
 
-_FLUX, _DIT = "FluxTransformer2DModel", "DiTTransformer2DModel"
+_FLUX, _DIT, _SD3 = "FluxTransformer2DModel", "DiTTransformer2DModel", "SD3Transformer2DModel"
 DEFAULTS: dict[str, dict[str, object]] = {
     _FLUX: {
         "patch_size": 1,
@@ -29,6 +30,21 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "patch_size": 2,
         "num_embeds_ada_norm": 1000,
     },
+    _SD3: {
+        "sample_size": 128,
+        "patch_size": 2,
+        "in_channels": 16,
+        "num_layers": 18,
+        "attention_head_dim": 64,
+        "num_attention_heads": 18,
+        "joint_attention_dim": 4096,
+        "caption_projection_dim": 1152,
+        "pooled_projection_dim": 2048,
+        "out_channels": 16,
+        "pos_embed_max_size": 96,
+        "dual_attention_layers": (),
+        "qk_norm": None,
+    },
 }
 #: Channels of the sine and cosine of a timestep (diffusers' embeddings.py).
 _SINES = 256
@@ -36,7 +52,8 @@ _SINES = 256
 
 def dimensions(read: Reader) -> dict[str, int]:
     """layers, hidden, intermediate, heads, kv_heads, head_dim, channels (in, and out), patch; FLUX's blocks that text
-    and image share (`single_layers`) and widths of its text (`text`, `pooled`); DiT's `classes` and `patches`."""
+    and image share (`single_layers`) and widths of its text (`text`, `pooled`); DiT's `classes` and `patches`; SD3's
+    `twice` (the first blocks, which attend twice) and `positions` of a side."""
     heads, head_dim = read.number("num_attention_heads"), read.number("attention_head_dim")
     channels = read.number("in_channels")
     dims = {
@@ -56,10 +73,37 @@ def dimensions(read: Reader) -> dict[str, int]:
             read.number("joint_attention_dim"),
             read.number("pooled_projection_dim"),
         )
+    elif read.model.family == _SD3:
+        dims.update(_sd3_dimensions(read, dims))
     else:
         dims["classes"] = read.number("num_embeds_ada_norm")
         dims["patches"] = (read.number("sample_size") // dims["patch"]) ** 2
     return dims
+
+
+def _sd3_dimensions(read: Reader, dims: dict[str, int]) -> dict[str, int]:
+    """Raises UsageError for what diffusers' class cannot be, or Stable Diffusion 3 is not."""
+    twice, layers = read.numbers("dual_attention_layers"), dims["layers"]
+    if sorted(twice) != list(range(len(twice))) or (layers and len(twice) >= layers):
+        raise UsageError(
+            f"unsupported: dual_attention_layers {twice} of {read.who} are not its first blocks; `oomph trace` "
+            "measures it from code."
+        )
+    if read.number("caption_projection_dim") != dims["hidden"]:
+        raise UsageError(
+            f"caption_projection_dim of {read.who} is not num_attention_heads times attention_head_dim, "
+            f"{dims['hidden']}."
+        )
+    if read.raw("qk_norm") not in (None, "rms_norm"):
+        raise UsageError(
+            f"unsupported: qk_norm {read.raw('qk_norm')!r} of {read.who}; only rms_norm or none is known."
+        )
+    return {
+        "twice": len(twice),
+        "text": read.number("joint_attention_dim"),
+        "pooled": read.number("pooled_projection_dim"),
+        "positions": read.number("pos_embed_max_size"),
+    }
 
 
 def timestep(parts: Parts, name: str, inputs: int, hidden: int) -> None:
@@ -127,8 +171,49 @@ def _dit(parts: Parts, read: Reader, dims: dict[str, int]) -> None:
     parts.head("proj_out_2", hidden, dims["patch"] ** 2 * dims["out_channels"], tied=False, bias=True)
 
 
+def _sd3(parts: Parts, read: Reader, dims: dict[str, int]) -> None:
+    hidden, layers, twice = dims["hidden"], dims["layers"], dims["twice"]
+    parts.conv("pos_embed.proj", dims["channels"], hidden, (dims["patch"], dims["patch"]), bias=True)
+    with parts.under("time_text_embed"):
+        timestep(parts, "timestep_embedder", _SINES, hidden)
+        timestep(parts, "text_embedder", dims["pooled"], hidden)
+    parts.linear("context_embedder", dims["text"], hidden, bias=True)
+    normed = read.raw("qk_norm") is not None
+    for blocks in (range(twice), range(twice, layers - 1), range(max(0, layers - 1), layers)):
+        if len(blocks):
+            with parts.under("transformer_blocks", blocks):
+                _joint(parts, dims, normed, blocks.stop <= twice, blocks.stop == layers)
+    parts.linear("norm_out.linear", hidden, 2 * hidden, bias=True)
+    parts.head("proj_out", hidden, dims["patch"] ** 2 * dims["out_channels"], tied=False, bias=True)
+
+
+def _joint(parts: Parts, dims: dict[str, int], normed: bool, twice: bool, last: bool) -> None:
+    """JointTransformerBlock (attention.py). `twice`: with attention of the image alone; the last one makes no text."""
+    hidden = dims["hidden"]
+    parts.linear("norm1.linear", hidden, (9 if twice else 6) * hidden, bias=True)
+    parts.linear("norm1_context.linear", hidden, (2 if last else 6) * hidden, bias=True)
+    for name in ("attn", *(("attn2",) if twice else ())):
+        with parts.under(name):
+            if normed:
+                parts.norm("norm_q", dims["head_dim"])
+                parts.norm("norm_k", dims["head_dim"])
+            both, out = name == "attn", () if last else ("to_add_out",)
+            added = ("add_k_proj", "add_v_proj", "add_q_proj") if both else ()
+            for each in ("to_q", "to_k", "to_v", *added, "to_out.0", *(out if both else ())):
+                parts.linear(each, hidden, hidden, bias=True)
+            if normed and both:
+                parts.norm("norm_added_q", dims["head_dim"])
+                parts.norm("norm_added_k", dims["head_dim"])
+    _feed_forward(parts, "ff", dims)
+    if not last:
+        _feed_forward(parts, "ff_context", dims)
+
+
+_BUILDERS = {_FLUX: _flux, _DIT: _dit, _SD3: _sd3}
+
+
 def build(read: Reader, dims: dict[str, int]) -> Parts:
     """The parameters."""
     parts = Parts()
-    (_flux if read.model.family == _FLUX else _dit)(parts, read, dims)
+    _BUILDERS[read.model.family](parts, read, dims)
     return parts

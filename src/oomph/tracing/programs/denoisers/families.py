@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oomph.tracing.programs.denoisers import flux, unet, vae
+from oomph.tracing.programs.denoisers import flux, transformers, unet, vae
 from oomph.tracing.programs.denoisers.record import Denoiser, Recorded, record
 from oomph.tracing.programs.denoisers.sizes import Sizes
 from oomph.tracing.programs.forward import Studio
@@ -79,6 +79,31 @@ def _vae(kind: Mapping[str, Any], precision: str) -> Denoiser:
     )
 
 
+def _dit(kind: Mapping[str, Any], precision: str) -> Denoiser:
+    del kind
+    return Denoiser(
+        transformers.dit_build,
+        transformers.dit_step,
+        transformers.dit_batch,
+        transformers.modules,
+        (transformers.STACK,),
+        precision,
+    )
+
+
+def _sd3(kind: Mapping[str, Any], precision: str) -> Denoiser:
+    norm, twice = kind["qk_norm"], bool(kind["twice"])
+    return Denoiser(
+        lambda dimensions: transformers.sd3_build(dimensions, norm, twice),
+        transformers.sd3_step,
+        transformers.sd3_batch,
+        transformers.modules,
+        (transformers.STACK,),
+        precision,
+        transformers.sd3_part(twice),
+    )
+
+
 FAMILIES: Mapping[str, Family] = {
     "flux": Family(
         "FluxTransformer2DModel",
@@ -86,6 +111,24 @@ FAMILIES: Mapping[str, Family] = {
         _flux,
         lambda _kind, one: flux.sets(one),
         flux.NAMES,
+    ),
+    "dit": Family(
+        "DiTTransformer2DModel",
+        ({},),
+        _dit,
+        lambda _kind, one: transformers.dit_sets(one),
+        transformers.DIT_NAMES,
+    ),
+    "sd3": Family(
+        "SD3Transformer2DModel",
+        (
+            {"qk_norm": None, "twice": False},
+            {"qk_norm": "rms_norm", "twice": True},
+            {"qk_norm": "rms_norm", "twice": False},
+        ),
+        _sd3,
+        lambda _kind, one: transformers.sd3_sets(one),
+        transformers.SD3_NAMES,
     ),
     "vae": Family(
         "AutoencoderKL",

@@ -2,12 +2,13 @@
 them. Unlike the sections of a decoder (cut.py), a part may take and hand on any number of tensors.
 
 A part names tensors and storages of others by link: the part, and the number there. Modules of one list (a stack) are
-parts of one name; a link to it means the last of them that ran.
+parts of one name; a link to it means the last of them that ran. A parameter's cast that autocast has kept is made again
+by each part that reads it: a player keeps it as autocast does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,18 +64,29 @@ class Part:
     first: bool = False
 
 
-def parts(run: Run, stacks: Sequence[str] = ()) -> tuple[list[Part], dict[str, Link]]:
-    """The parts in order, and what is kept by name. `stacks`: lists of modules that do the same.
+def parts(
+    run: Run, stacks: Sequence[str] = (), name: Callable[[str], str] | None = None
+) -> tuple[list[Part], dict[str, Link]]:
+    """The parts in order, and what is kept by name. `stacks`: lists of modules that do the same; `name` gives the part
+    that each of their modules is, where not all do.
 
     Raises ProgramError where one names a tensor of a module of a stack that is not the last that ran."""
-    cutter = _Cutter(run, spans(run), stacks)
+    cutter = _Cutter(run, spans(run), stacks, name or _stack)
     made = [cutter.part(number) for number in range(len(cutter.spans))]
     return made, {name: cutter.link(number, len(made)) for name, number in run.kept.items()}
 
 
+def _stack(module: str) -> str:
+    """The list that a module is in."""
+    return module.rpartition(".")[0]
+
+
 class _Cutter:
-    def __init__(self, run: Run, found: list[Span], stacks: Sequence[str]) -> None:
+    def __init__(
+        self, run: Run, found: list[Span], stacks: Sequence[str], name: Callable[[str], str]
+    ) -> None:
         self.run = run
+        self.name = name
         self.spans = found
         self.stacks = stacks
         self.ones: list[_One] = []
@@ -92,9 +104,8 @@ class _Cutter:
     def _names(self) -> list[str]:
         names, glue = [], 0
         for place, span in enumerate(self.spans):
-            stack = span.module.rpartition(".")[0]
             if span.module:
-                names.append(stack if stack in self.stacks else span.module)
+                names.append(self.name(span.module) if _stack(span.module) in self.stacks else span.module)
             elif place == 0:
                 names.append(BEFORE)
             else:
@@ -132,14 +143,14 @@ class _Cutter:
         return home
 
 
-def _casts(run: Run) -> set[int]:
-    """Storages of parameters' casts: autocast keeps them until it ends, which a player knows."""
-    found = set()
+def _casts(run: Run) -> dict[int, Op]:
+    """Storages of parameters' casts, and what made them: autocast keeps them until it ends, which a player knows."""
+    found = {}
     for item in run.items:
         if isinstance(item, Op) and item.name.startswith("aten._to_copy") and isinstance(item.args[0], Ref):
             source = run.tensors[item.args[0].number].storage
             if run.storages[source].kind == "parameter" and item.results[0] is not None:
-                found.add(run.tensors[item.results[0]].storage)
+                found[run.tensors[item.results[0]].storage] = item
     return found
 
 
@@ -175,7 +186,9 @@ class _One:
         local = self.tensors[number] = len(self.section.tensors)
         self.section.tensors.append(Tensor(storage, tensor.shape, tensor.strides, tensor.dtype))
         foreign = cutter.tensor_home.get(number) != self.place
-        if foreign and self.section.storages[storage].kind not in NAMED:
+        if foreign and tensor.storage in cutter.casts:
+            self.section.items.append(self.operator(cutter.casts[tensor.storage]))
+        elif foreign and self.section.storages[storage].kind not in NAMED:
             self.section.tensor_links[local] = cutter.link(number, self.place)
         return local
 
@@ -186,6 +199,7 @@ class _One:
         storage = cutter.run.storages[number]
         kind, name = storage.kind, self.relative(storage.name)
         foreign = kind not in NAMED and cutter.storage_home.get(number) != self.place
+        foreign = foreign and number not in cutter.casts
         local = self.storages[number] = len(self.section.storages)
         self.section.storages.append(Storage("link" if foreign else kind, storage.size_bytes, name))
         if foreign:

@@ -23,8 +23,8 @@ Loop = Callable[[Call, Mapping[str, Any], Mapping[str, int]], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Denoiser:
-    """What is recorded. `modules(net)`: names of the modules that are parts; `stacks`: lists of those that do the
-    same."""
+    """What is recorded. `modules(net)`: names of the modules that are parts; `stacks`, `name`: as `parts` takes
+    them."""
 
     build: Build
     loop: Loop
@@ -32,6 +32,7 @@ class Denoiser:
     modules: Callable[[Any], Sequence[str]]
     stacks: Sequence[str] = ()
     precision: str = "bf16"
+    name: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,12 @@ def record(
 ) -> Recorded:
     """The parts with sizes as expressions of `names`. Raises ProgramError where the runs differ in more than sizes, or
     modules of a stack differ after the first. `sizes` finds the expressions."""
-    cuts = [parts(forward(studio, denoiser, each), denoiser.stacks) for each in dimension_sets]
+    cuts = [parts(forward(studio, denoiser, each), denoiser.stacks, denoiser.name) for each in dimension_sets]
     merged = [_merged(found) for found, _ in cuts]
     kept = [links for _, links in cuts]
     if any(each != kept[0] for each in kept[1:]):
         raise ProgramError("what is kept depends on the dimensions")
-    return _made(merged, kept[0], sizes(dimension_sets, names))
+    return _made(merged, kept[0], sizes(dimension_sets, names), denoiser.stacks)
 
 
 def _merged(found: list[Part]) -> list[Part]:
@@ -127,17 +128,20 @@ def _merged(found: list[Part]) -> list[Part]:
     return kept
 
 
-def _made(runs: Sequence[list[Part]], kept: Mapping[str, Link], symbols: Symbols) -> Recorded:
+def _made(
+    runs: Sequence[list[Part]], kept: Mapping[str, Link], symbols: Symbols, stacks: Sequence[str]
+) -> Recorded:
     sections: dict[str, dict[str, Any]] = {}
     order: list[dict[str, str]] = []
     for number, part in enumerate(runs[0]):
         each = [run[number] for run in runs]
         if any((one.name, one.first) != (part.name, part.first) for one in each):
             raise ProgramError("which modules run depends on the dimensions")
-        stacked = sum(one.name == part.name for one in runs[0]) > 1
-        name = f"{part.name}/first" if stacked and part.first else part.name
+        several = sum(one.name == part.name for one in runs[0]) > 1
+        name = f"{part.name}/first" if several and part.first else part.name
         sections[name] = symbols.section([one.section for one in each])
         if part.first:
-            stack = part.name if stacked else ""
-            order.append({"part": part.name, "module": "" if stacked else part.module, "stack": stack})
+            stack = part.module.rpartition(".")[0]
+            stack = stack if stack in stacks else ""
+            order.append({"part": part.name, "module": "" if stack else part.module, "stack": stack})
     return Recorded(Made(sections, kept_of(kept)), order)
