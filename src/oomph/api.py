@@ -12,11 +12,13 @@ from oomph.errors import InputError
 if TYPE_CHECKING:
     from oomph.diagnose.compare import Comparison
     from oomph.diagnose.model import Diagnosis
+    from oomph.diagnose.recorded.model import Records
     from oomph.diagnose.snapshot.analysis import Analysis
     from oomph.diagnose.snapshot.model import Inside, SnapshotReport
     from oomph.diagnose.trace.inprocess import Tracing
     from oomph.diagnose.trace.model import TraceReport
     from oomph.evidence.model import Evidence, Position
+    from oomph.evidence.run.data import RunData
     from oomph.evidence.snapshot import Snapshot
     from oomph.job.model import Job
     from oomph.predict.model import Plan
@@ -36,8 +38,8 @@ def explain(
 ) -> Diagnosis:
     """Reads what a job left behind and says why it failed.
 
-    `paths` are files, folders, glob patterns or "-" (then `stdin` is read). `select` and `ignore` are rule-code
-    prefixes. With `rank`, that rank's failure is explained where several ranks failed. `progress(done_bytes,
+    `paths` are files, folders, run directories, glob patterns or "-" (then `stdin` is read). `select` and `ignore` are
+    rule-code prefixes. With `rank`, that rank's failure is explained where several ranks failed. `progress(done_bytes,
     total_bytes)` is called now and then. `job` is what was trained, as `plan` takes it, or files that say a part of it;
     without it the log is asked, and where the job is known, the answer has what the changes are predicted to free and
     whether prediction and log agree. Raises InputError when there is nothing to read, and UsageError for a `job` that
@@ -50,6 +52,7 @@ def explain(
     from oomph.diagnose.model import Outcome
     from oomph.diagnose.notes import RULES_LEFT_OUT
     from oomph.evidence.read import read
+    from oomph.evidence.run.read import is_run
     from oomph.remedy.beside import with_advice
 
     given = None
@@ -57,14 +60,25 @@ def explain(
         from oomph.remedy.log_given import given_as
 
         given = given_as(job)
-    evidence, insides = _with_snapshots(read(paths, stdin=stdin, progress=progress))
-    diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank, insides=insides)
+    if any(is_run(path) for path in paths):
+        from oomph.evidence.run.explained import read_with_runs
+
+        logs, runs = read_with_runs(paths, stdin=stdin, progress=progress)
+    else:
+        logs, runs = read(paths, stdin=stdin, progress=progress), ()
+    evidence, insides = _with_snapshots(logs)
+    evidence, records = _with_runs(evidence, runs)
+    diagnosis, case = diagnose(
+        evidence, select=select, ignore=ignore, rank=rank, insides=insides, records=records
+    )
     if diagnosis.incident is not None:
         document = diagnosis.incident.failure.position.document
         difference = several_jobs(evidence, document)
         if difference:
             evidence = of_one_job(evidence, document)
-            diagnosis, case = diagnose(evidence, select=select, ignore=ignore, rank=rank, insides=insides)
+            diagnosis, case = diagnose(
+                evidence, select=select, ignore=ignore, rank=rank, insides=insides, records=records
+            )
             note = (
                 f"The input looks like several jobs ({difference}): of the job, only what "
                 f"{evidence.documents[document].source} says is used. Explain each job by itself."
@@ -77,6 +91,15 @@ def explain(
     return with_advice(case, diagnosis, given)
 
 
+def _with_runs(evidence: Evidence, runs: Sequence[RunData]) -> tuple[Evidence, Records | None]:
+    """The evidence with what the run directories among the input recorded."""
+    if not runs:
+        return evidence, None
+    from oomph.diagnose.recorded.join import join as join_records
+
+    return join_records(evidence, runs)
+
+
 def _with_snapshots(evidence: Evidence) -> tuple[Evidence, Mapping[Position, Inside]]:
     """The evidence with the memory snapshots that were among the input, and what they show of each failure."""
     if not evidence.snapshots:
@@ -86,7 +109,7 @@ def _with_snapshots(evidence: Evidence) -> tuple[Evidence, Mapping[Position, Ins
     from oomph.diagnose.snapshot.join import join
 
     reports, notes = reports_of(evidence.snapshots)
-    if not reports and not evidence.documents:
+    if not reports and not evidence.documents and not evidence.recorded:
         raise InputError(notes[0] if notes else "No memory snapshot could be read.")
     if reports and all(one.failure is None for report in reports for one in report.devices):
         notes.append(

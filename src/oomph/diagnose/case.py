@@ -18,6 +18,7 @@ from oomph.phases import Phase
 from oomph.units import Amount
 
 if TYPE_CHECKING:
+    from oomph.diagnose.recorded.model import Recorded
     from oomph.diagnose.snapshot.model import Inside
 
 _LEDGER_NAMES = {
@@ -31,6 +32,8 @@ _LEDGER_NAMES = {
     "private_pool_bytes": "private_pool_bytes",
     "requested_bytes": "segment_bytes",
 }
+#: Printed figures that a record of the same failure does not have.
+_BESIDE_RECORDS = frozenset({"limit_bytes", "private_pool_bytes"})
 
 
 #: After so many lines no further file is searched for words that may stand in any.
@@ -45,6 +48,7 @@ class Case:
     group: Group
     phase_verdict: PhaseVerdict
     inside: Inside | None = None  # what a memory snapshot shows of the device, where one was given
+    recorded: Recorded | None = None  # what the run itself recorded of it, where it did
 
     @property
     def failure(self) -> Failure:
@@ -74,11 +78,24 @@ class Case:
         around = self.neighbours
         if self.failure.processes and around.self_bytes is not None and "process_bytes" not in printed:
             printed["process_bytes"] = Amount(around.self_bytes, 0)
+        exact = self.recorded.ledger() if self.recorded is not None and self._on_device else {}
+        if exact:
+            # What was printed besides was derived from these by rounding, or by another clock.
+            printed = {name: size for name, size in printed.items() if name in _BESIDE_RECORDS}
+            printed.update(exact)
         ledger = Ledger.build(printed)
-        if self.failure.format != "snapshot":
+        if self.failure.format != "snapshot" and not exact:
             return ledger
-        told = {name: "recorded" if how == "printed" else how for name, how in ledger.origins.items()}
+        recorded = exact.keys() if exact else printed.keys()
+        told = {
+            name: "recorded" if how == "printed" and name in recorded else how
+            for name, how in ledger.origins.items()
+        }
         return replace(ledger, origins=told)
+
+    @property
+    def _on_device(self) -> bool:
+        return self.kind in (Kind.DEVICE_OOM, Kind.DEVICE_OOM_BARE, Kind.UNIFIED_OOM)
 
     def _printed(self) -> dict[str, Amount]:
         printed: dict[str, Amount] = {}
@@ -156,7 +173,18 @@ class Case:
 
         Where that file has none, those of the process's other stream: what it printed there, it printed before it died.
         """
-        return self._samples_before(what) or self._samples_of_other_stream(what)
+        return (
+            self._samples_before(what) or self._samples_of_other_stream(what) or self._samples_recorded(what)
+        )
+
+    def _samples_recorded(self, what: Sequence[str]) -> Sequence[MemorySample]:
+        """Those of the rank's own records, which end with it."""
+        if self.recorded is None:
+            return []
+        document = self.recorded.document
+        return [
+            one for one in self.evidence.samples if one.what in what and one.position.document == document
+        ]
 
     def _samples_of_other_stream(self, what: Sequence[str]) -> Sequence[MemorySample]:
         other = other_stream(self.evidence, self.group.start.document)

@@ -21,6 +21,7 @@ from oomph.diagnose.notes import notes_of
 from oomph.diagnose.others import other_errors, other_phase
 from oomph.diagnose.phases.verdict import phase_of
 from oomph.diagnose.ranks import rank_verdict
+from oomph.diagnose.recorded import apply
 from oomph.diagnose.rules import all_rules
 from oomph.diagnose.streams import steps_in_other_stream
 from oomph.diagnose.summary import summary_of
@@ -29,6 +30,7 @@ from oomph.evidence.model import Evidence, Kind, Position
 from oomph.phases import Phase
 
 if TYPE_CHECKING:
+    from oomph.diagnose.recorded.model import Records
     from oomph.diagnose.snapshot.model import Inside
 
 #: Facts about the job that reports show, in this order.
@@ -69,9 +71,10 @@ def diagnose(
     ignore: Sequence[str] = (),
     rank: int | None = None,
     insides: Mapping[Position, Inside] | None = None,
+    records: Records | None = None,
 ) -> tuple[Diagnosis, Case | None]:
     """The diagnosis without advice, and the Case of the incident that it explains. `insides` are what memory
-    snapshots show, by the position of the failure's print.
+    snapshots show, by the position of the failure's print; `records` what run directories among the input recorded.
 
     `select` and `ignore` are code prefixes ("OOM2"): only selected rules run, ignored ones do not. With `rank`, that
     rank's failure is explained if it has one.
@@ -81,14 +84,15 @@ def diagnose(
     judged: list[tuple[Group, str, str]] = []
     dropped: list[str] = []
     for one in groups:
-        status, why = status_of(evidence, one, cause)
+        status, why = _recorded_status(records, one) or status_of(evidence, one, cause)
         if status == "dropped":
             dropped.append(f"{one.lead.quote.source}:{one.lead.quote.line}: {why}")
         else:
             judged.append((one, status, why))
-    chosen, outcome = _choose(evidence, judged, rank)
+    wanted = rank if rank is not None or records is None else records.first
+    chosen, outcome = _choose(evidence, judged, wanted)
     known = insides or {}
-    cases = {id(one): _case(evidence, one, status, known) for one, status, _ in judged}
+    cases = {id(one): _case(evidence, one, status, known, records) for one, status, _ in judged}
     _lend_phases(cases.values(), cases)
     incidents = [_incident(cases[id(one)], one, status, why) for one, status, why in judged]
     explained = None
@@ -105,6 +109,12 @@ def diagnose(
         incidents = [explained]
     others = other_errors(evidence, explained)
     phase = explained.phase if explained is not None else other_phase(evidence)
+    notes = notes_of(evidence, case, dropped)
+    if records is not None:
+        ranks = apply.ranks_with(records, evidence, ranks)
+        others = apply.errors_with(records, evidence, others)
+        notes += apply.notes_with(records, case.recorded if case is not None else None)
+        phase = phase if explained is not None else apply.phase_without_incident(records, phase)
     draft = Diagnosis(
         outcome=outcome,
         summary="",
@@ -116,7 +126,7 @@ def diagnose(
         evidence=evidence,
         job=tuple(fact for name in JOB_FACTS if (fact := (case.fact(name) if case else evidence.fact(name)))),
         other_errors=others,
-        notes=tuple(notes_of(evidence, case, dropped)),
+        notes=tuple(notes),
         phase=phase,
     )
     return replace(draft, summary=summary_of(draft)), case
@@ -184,13 +194,29 @@ def _figures(case: Case) -> tuple[object, ...]:
     return tuple(sorted(case.failure.numbers.items(), key=lambda item: item[0]))
 
 
-def _case(evidence: Evidence, one: Group, status: str, insides: Mapping[Position, Inside]) -> Case:
+def _recorded_status(records: Records | None, one: Group) -> tuple[str, str] | None:
+    """How the records say that a failure ended, where they know it."""
+    if records is None:
+        return None
+    said = [apply.status_of(records, failure.position) for failure in one.prints]
+    return next((found for found in said if found is not None), None)
+
+
+def _case(
+    evidence: Evidence, one: Group, status: str, insides: Mapping[Position, Inside], records: Records | None
+) -> Case:
     verdict = phase_of(evidence, one.lead, one.traceback, one.start)
     if verdict.first_step is None and status == "fatal" and steps_in_other_stream(evidence, one.start):
         verdict = replace(verdict, first_step=False)
     found = [insides[failure.position] for failure in one.prints if failure.position in insides]
     inside = found[0] if found else None
-    return Case(evidence, one, verdict if inside is None else _seen_inside(verdict, inside), inside)
+    if inside is not None:
+        verdict = _seen_inside(verdict, inside)
+    told = records.failures if records is not None else {}
+    recorded = next((told[failure.position] for failure in one.prints if failure.position in told), None)
+    if recorded is not None:
+        verdict = apply.phase_with(verdict, recorded)
+    return Case(evidence, one, verdict, inside, recorded)
 
 
 def _seen_inside(verdict: PhaseVerdict, inside: Inside) -> PhaseVerdict:

@@ -40,8 +40,9 @@ class Outcome(str, Enum):
 class PhaseVerdict:
     """The phase, how it is known, and by what.
 
-    `evidence` is "frame", "log_line", "snapshot" or "none" (only with unknown). `why` is one sentence. `first_step` is
-    True when the log shows that no optimizer step had been finished, False when it shows one, None when it does not.
+    `evidence` is "frame", "log_line", "snapshot", "recorded" (by the run itself) or "none" (only with unknown). `why`
+    is one sentence. `first_step` is True when the log shows that no optimizer step had been finished, False when it
+    shows one, None when it does not.
     `recompute` is True for a checkpoint's recompute inside backward.
     """
 

@@ -310,7 +310,8 @@ class SnapshotFile:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that was read. Tuples are in input order. `snapshots` are the memory snapshots that lay beside the logs."""
+    """All that was read. Tuples are in input order. `snapshots` are the memory snapshots that lay beside the logs;
+    `recorded`: run directories are among the input, whose records are joined later."""
 
     documents: tuple[Document, ...]
     failures: tuple[Failure, ...] = ()
@@ -323,6 +324,7 @@ class Evidence:
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()
     snapshots: tuple[SnapshotFile, ...] = ()
+    recorded: bool = False
 
     @cached_property
     def _index(self) -> Mapping[str, Mapping[int, tuple[Fact, ...]]]:

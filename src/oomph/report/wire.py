@@ -38,8 +38,8 @@ class Size(Strict):
 
 
 class Entry(Strict):
-    """A number of the ledger. `origin` is "printed", "recorded" (by a memory snapshot), "simulated" (by a trace, whose
-    capacity is what PyTorch can have), or the identity that gave it ("= reserved - allocated")."""
+    """A number of the ledger. `origin` is "printed", "recorded" (by a memory snapshot, or by the run), "simulated" (by
+    a trace, whose capacity is what PyTorch can have), or the identity that gave it ("= reserved - allocated")."""
 
     bytes: int
     slack_bytes: int
@@ -91,7 +91,7 @@ class PhaseVerdict(Strict):
     """The phase and what decided it. `first_step`: true when no optimizer step had been finished, null if unknown."""
 
     phase: Phase
-    evidence: Literal["frame", "log_line", "snapshot", "none"]
+    evidence: Literal["frame", "log_line", "snapshot", "recorded", "none"]
     why: str
     frame: Frame | None
     quote: Quote | None

@@ -13,6 +13,9 @@ ORDINARY_OUTSIDE = int(2.5 * GIB)
 #: A named stranger below this is a bare context or a desktop.
 SMALL_NEIGHBOUR = 1 * GIB
 
+#: Origins of a figure that was read and not derived.
+_READ = ("printed", "recorded")
+
 
 class OtherProcess(Rule):
     """See the class attributes: they are the rule's documentation."""
@@ -94,7 +97,7 @@ class OtherProcess(Rule):
     def _by_difference(self, case: Case) -> Match | RuledOut | None:
         """Nobody is named: what is neither free nor PyTorch's, against what is ordinary."""
         ledger = case.ledger
-        if ledger.process_bytes is not None and ledger.origins.get("process_bytes") == "printed":
+        if ledger.process_bytes is not None and ledger.origins.get("process_bytes") in _READ:
             return self._own_process_known(case)
         unknown = ledger.not_torch_bytes
         capacity = ledger.capacity_bytes

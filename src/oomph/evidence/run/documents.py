@@ -200,3 +200,9 @@ def _text(record: Record) -> str:
 
 def _end_text(record: End) -> str:
     return f"ended: {record.outcome}" + (f": {record.error}" if record.error else "")
+
+
+def error_words(error: str) -> str:
+    """The kind of an exception, without what differs from rank to rank (addresses, ports)."""
+    name = error.split("\n", 1)[0].split(":", 1)[0].strip()
+    return name if name and len(name) <= 80 and " " not in name else "an error"

@@ -36,7 +36,11 @@ def first_failure(ranks: Mapping[int, RankData]) -> FirstFailure | None:
         kind = "an end without a last record"
     if not own:
         own, kind = failed, "a failure that looks like another's consequence"
-    first, certain, how = _earliest(own)
+    if own[0].outcome is Outcome.KILLED:
+        # When a process is killed is not when it last recorded something.
+        first, certain, how = tuple(one.rank for one in own), False, ""
+    else:
+        first, certain, how = _earliest(own)
     names = frozenset(first)
     others = [one for one in failed if one.rank not in names]
     victims = tuple(one.rank for one in others if one not in own)
@@ -45,10 +49,15 @@ def first_failure(ranks: Mapping[int, RankData]) -> FirstFailure | None:
 
 
 def _why(first: Sequence[int], kind: str, own: int, how: str) -> str:
-    who = f"rank {first[0]}" if len(first) == 1 else f"ranks {', '.join(str(rank) for rank in first[:8])}"
+    more = f" and {len(first) - 8} more" if len(first) > 8 else ""
+    who = (
+        f"rank {first[0]}" if len(first) == 1 else f"ranks {', '.join(str(rank) for rank in first[:8])}{more}"
+    )
     verb = "has" if len(first) == 1 else "have"
     if own == 1:
         return f"{who} alone {verb} {kind}"
+    if not how:
+        return f"{who} {verb} {kind}; which came first is not recorded"
     return f"{who} {verb} {kind}, {how} of {own} such ranks"
 
 

@@ -21,6 +21,10 @@ _ROLE_NAME = re.compile(r"(?<![a-z])(?:worker|proc|process)[-_.]?(\d{1,6})(?![\d
 #: Where one of these stands beside the workers, worker 0 is not rank 0.
 _OTHER_ROLE = re.compile(r"(?<![a-z])(?:master|chief|head|launcher|driver)(?![a-z])", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
+#: Of a run directory, which names global ranks.
+_RUN_FILE = re.compile(
+    r"(?:^|/)(?:ranks/rank-(\d{5,7})\.(?:out|err)|oom/rank-(\d{5,7})/[^/]{1,200})\Z", re.ASCII
+)
 _LINE_RANK = re.compile(r"^\[rank ?(\d{1,6})\]:", re.MULTILINE)
 
 #: Behind a timestamp, a level and a logger's name, or between brackets. The literal comes first: it is found fast.
@@ -92,6 +96,10 @@ def place_files(names: Sequence[str], own_ranks: Mapping[int, int]) -> list[Plac
     places: list[Place] = []
     for index, found in enumerate(torchrun):
         own = own_ranks.get(index)
+        recorded = _RUN_FILE.search(names[index].replace("\\", "/"))
+        if recorded is not None:
+            places.append(Place(int(recorded[1] or recorded[2])))
+            continue
         if found is None:
             places.append(Place(own if own is not None else numbered.get(index)))
             continue

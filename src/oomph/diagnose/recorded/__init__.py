@@ -1,0 +1,1 @@
+"""What a run directory's records prove, beside what the job printed."""

@@ -1,0 +1,54 @@
+"""Run directories among the paths that are to be explained: what was printed is text, what was recorded is facts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from oomph.errors import InputError
+from oomph.evidence.model import Evidence
+from oomph.evidence.read import read
+from oomph.evidence.run.data import RunData
+from oomph.evidence.run.model import OOM
+from oomph.evidence.run.read import is_run, read_run
+
+#: Of a failed request, what is text: the rest is in the records.
+_TEXTS = ("traceback.txt", "summary.txt")
+
+
+def read_with_runs(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    stdin: BinaryIO | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Evidence, tuple[RunData, ...]]:
+    """The logs among `paths`, with the outputs and memory snapshots of the run directories, and the runs. A run without
+    any output is no error: its records say enough. Raises InputError as `read`."""
+    texts: list[str | os.PathLike[str]] = []
+    runs: list[RunData] = []
+    for path in paths:
+        if is_run(path):
+            runs.append(read_run(path))
+            texts += texts_of(runs[-1])
+        else:
+            texts.append(path)
+    if not texts:
+        return Evidence(documents=(), recorded=True), tuple(runs)
+    try:
+        return replace(read(texts, stdin=stdin, progress=progress), recorded=True), tuple(runs)
+    except InputError as error:
+        if len(runs) != len(paths):
+            raise
+        note = f"Of what was printed nothing could be read: {error}"
+        return Evidence(documents=(), notes=(note,), recorded=True), tuple(runs)
+
+
+def texts_of(run: RunData) -> list[str]:
+    """The files of a run in which something is printed, and its memory snapshots."""
+    names = [name for name in run.outputs if run.files.size(name)]
+    for folder in run.files.ls(OOM):
+        names += [f"{OOM}/{folder}/{name}" for name in _TEXTS if run.files.size(f"{OOM}/{folder}/{name}")]
+    return [str(Path(run.path) / name) for name in [*names, *run.snapshots]]
