@@ -16,7 +16,7 @@ from oomph.predict.compose.setup import Setup
 from oomph.predict.engine import losses
 from oomph.predict.engine.heap import ITEM, Tensor
 from oomph.predict.engine.piece import Piece, build
-from oomph.predict.engine.play import Scope
+from oomph.predict.engine.scope import Scope
 from oomph.predict.sink import Sink
 
 

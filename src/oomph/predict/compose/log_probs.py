@@ -18,7 +18,7 @@ from oomph.predict.engine import losses
 from oomph.predict.engine.graph import Grads, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, contiguous
 from oomph.predict.engine.piece import Piece, build
-from oomph.predict.engine.play import Scope
+from oomph.predict.engine.scope import Scope
 
 #: TOKEN_CHUNK_SIZE and _CHUNKED_LOGPROB_CHUNK_SIZE.
 TILE_POSITIONS, TILE_ENTRIES = 4096, 32768

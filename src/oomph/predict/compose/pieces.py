@@ -18,8 +18,9 @@ from oomph.predict.engine.fusions import fuse
 from oomph.predict.engine.graph import Graph
 from oomph.predict.engine.heap import Heap, Storage, Tensor
 from oomph.predict.engine.piece import Piece, build, play_forward
-from oomph.predict.engine.play import Scope, Weight, Weights, run
+from oomph.predict.engine.play import run
 from oomph.predict.engine.program import Values
+from oomph.predict.engine.scope import Scope, Weight, Weights
 from oomph.predict.engine.sequence_parallel import SCATTER
 from oomph.predict.engine.widening import Widening
 from oomph.predict.frameworks.code import Code

@@ -18,7 +18,8 @@ from oomph.predict.engine import losses
 from oomph.predict.engine.graph import Grads, Node
 from oomph.predict.engine.heap import Heap, Tensor, contiguous
 from oomph.predict.engine.piece import Piece, build
-from oomph.predict.engine.play import Scope, apply
+from oomph.predict.engine.play import apply
+from oomph.predict.engine.scope import Scope
 from oomph.predict.sharding.base import Unit, UnitParameter
 
 #: The layer's weight.

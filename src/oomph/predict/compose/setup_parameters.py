@@ -9,7 +9,7 @@ from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES
 from oomph.predict.compose.quantized_bytes import constant_bytes, packed_bytes
 from oomph.predict.compose.setup_chosen import Chosen
-from oomph.predict.engine.play import Weight
+from oomph.predict.engine.scope import Weight
 from oomph.predict.sharding.sharded_qlora import is_sharded
 
 _HALF = ("bf16", "fp16")

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from oomph.predict.engine.heap import Storage, Tensor, contiguous, numel
-from oomph.predict.engine.play import Scope, apply, look
+from oomph.predict.engine.play import apply, look
+from oomph.predict.engine.scope import Scope
 
 #: Data types of autocast's products.
 _LOW = "bf16"

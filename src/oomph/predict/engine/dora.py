@@ -15,7 +15,8 @@ from enum import Enum
 from oomph.memory.categories import Category
 from oomph.predict.engine.adapters import PeftAdapters
 from oomph.predict.engine.heap import ITEM, Shape, Storage, Tensor, contiguous, numel, promote
-from oomph.predict.engine.play import Scope, apply, look
+from oomph.predict.engine.play import apply, look
+from oomph.predict.engine.scope import Scope
 
 _LOW = "bf16"
 

@@ -13,7 +13,7 @@ from oomph.memory.categories import Category
 from oomph.predict.engine.adapters import PeftAdapters
 from oomph.predict.engine.graph import Grads, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, contiguous, numel
-from oomph.predict.engine.play import Scope
+from oomph.predict.engine.scope import Scope
 
 _IN_PLACE = ("q_proj", "k_proj", "v_proj")
 #: The projection whose node runs first in backward and writes the input's gradient; the others add to it.

@@ -17,7 +17,7 @@ from oomph.predict.engine.heap import ITEM, Heap, Storage, Tensor, contiguous
 from oomph.predict.engine.rules.base import first
 
 if TYPE_CHECKING:
-    from oomph.predict.engine.play import Scope, Weight
+    from oomph.predict.engine.scope import Scope, Weight
 
 #: Of so many columns at the most one is taken to have outliers. (The paper finds up to seven of some thousands with
 #: systematic ones, arXiv 2208.07339, section 4; a single value of 6.0 is enough for a column.)

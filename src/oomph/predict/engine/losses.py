@@ -13,7 +13,8 @@ from typing import Any
 from oomph.errors import UsageError
 from oomph.predict.engine.graph import Grads, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, contiguous, numel
-from oomph.predict.engine.play import Scope, apply
+from oomph.predict.engine.play import apply
+from oomph.predict.engine.scope import Scope
 from oomph.predict.programs.load import Section
 
 FUSED = "triton_ce"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from oomph.memory.categories import Category
 from oomph.predict.engine.graph import Graph, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, numel
-from oomph.predict.engine.play import Scope, apply, link, run
+from oomph.predict.engine.play import apply, link, run
+from oomph.predict.engine.scope import Scope
 from oomph.predict.programs.load import Section
 from oomph.predict.sink import Template, rounded
 

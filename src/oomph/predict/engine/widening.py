@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from oomph.predict.engine.heap import Storage, Tensor
 
 if TYPE_CHECKING:
-    from oomph.predict.engine.play import Scope
+    from oomph.predict.engine.scope import Scope
 
 _CAST = "aten._to_copy"
 _PRODUCTS = frozenset(("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm"))
