@@ -16,7 +16,8 @@ class Signature:
 
     def __init__(self, module: Any) -> None:
         self._names: tuple[str, ...] = ()
-        for one in (module, getattr(module, "module", None)):  # DDP's own forward takes *inputs
+        inner: Any = getattr(module, "module", None)
+        for one in (module, inner):  # DDP's own forward takes *inputs
             try:
                 parameters = inspect.signature(one.forward).parameters.values()
             except (AttributeError, TypeError, ValueError):
@@ -82,3 +83,14 @@ def main_shape(shapes: Shapes) -> tuple[int, ...]:
         if count > size:
             best, size = shape, count
     return best
+
+
+def of_values(value: object) -> Shapes:
+    """The shapes of a batch that is given by itself: a tensor, or a table or list of them."""
+    found: Shapes = {}
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            _collect(str(key), one, found, 0)
+    else:
+        _collect("batch", value, found, 0)
+    return found

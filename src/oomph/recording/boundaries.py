@@ -77,14 +77,24 @@ class Boundaries:
         self._stack: list[Open] = []
         self._whole_at = -1.0
         self._gap_allocated = 0
+        self._gap_clock = time.monotonic()
+        self._step_waits = False
+        #: No model is watched, and the script says no forward of its own.
+        self.tells_forward = True
+        #: Hears of every step that has completed, also of those that are not written.
+        self.on_step: Callable[[StepRecord], None] | None = None
         self._step_clock = time.monotonic()
         self._step_peaks = (0, 0)
         self._step_batch: Shapes = {}
         self._step_elements = 0
         #: Optimizer steps that are done; -1 before training begins.
         self.step = -1
-        #: The last counters that were read.
+        #: The last counters that were read, and the last that were read of the whole card.
         self.counters: Counters | None = None
+        self.card: Counters | None = None
+        #: The phases that have ended at least once, and what the last forward had above what was there before.
+        self.occurred: set[Phase] = set()
+        self.forward_growth_bytes = 0
         device.begin()
         self.begin(Phase.LOAD)
         self._stack[-1].lingers = True
@@ -105,19 +115,32 @@ class Boundaries:
                 self._close(top, clock)
                 top = self._stack[-1] if self._stack else None
             if top is not None:
-                if not explicit and top.phase not in _OPEN_TO_HOOKS:
+                if not explicit and (top.phase is phase or top.phase not in _OPEN_TO_HOOKS):
                     return None
                 self._pause(top)
+            elif phase is Phase.BACKWARD and not explicit and self.tells_forward:
+                self._forward_before(clock)
             if self.step < 0 and phase in _TRAINING:
                 self.step = 0
                 self._step_clock = clock
+            if explicit and phase is Phase.FORWARD:
+                self.tells_forward = False
             opened = Open(phase, self.step, where, explicit, by, clock, self._gap_allocated)
             self._stack.append(opened)
             self._say(opened, clock)
             return opened
 
-    def end(self, opened: Open | None, raised: str = "") -> None:
-        """The phase's code has ended (with an exception of that name)."""
+    def _forward_before(self, clock: float) -> None:
+        """No model is watched: what lies between a step and the next backward is the forward."""
+        if self.step < 0:
+            self.step = 0
+            self._step_clock = self._gap_clock
+        gap = Open(Phase.FORWARD, self.step, "", False, 0, self._gap_clock, self._gap_allocated)
+        self._stack.append(gap)
+        self._close(gap, clock)
+
+    def end(self, opened: Open | None, raised: str = "", *, linger: bool = False) -> None:
+        """The phase's code has ended (with an exception of that name). `linger`: it lasts until the next begins."""
         if opened is None:
             return
         with self._lock:
@@ -126,12 +149,17 @@ class Boundaries:
             clock = time.monotonic()
             while self._stack[-1] is not opened:
                 self._close(self._stack[-1], clock, raised)
-            if raised or opened.explicit or opened.phase in _SHARP:
+            if raised or opened.explicit or (opened.phase in _SHARP and not linger):
                 self._close(opened, clock, raised)
                 if not self._stack:
                     self._say(opened, clock, over=True)
+                if self._step_waits and not self.open_by(Phase.OPTIMIZER):
+                    self._step_waits = False
+                    self.step_done()
             else:
                 opened.lingers = True
+                if linger:
+                    opened.times -= 1  # the step that it prepares counts
 
     def rename(self, before: Phase, after: Phase) -> None:
         """The phase that lingers was another: an evaluation mode forward that a backward followed."""
@@ -150,9 +178,12 @@ class Boundaries:
             if top.phase is not Phase.EVAL and count > self._step_elements:
                 self._step_batch, self._step_elements = shapes, count
 
-    def step_done(self) -> StepRecord:
-        """An optimizer step has completed."""
+    def step_done(self) -> None:
+        """An optimizer step has completed. Inside a phase of that name it is recorded when that ends."""
         with self._lock:
+            if self.open_by(Phase.OPTIMIZER):
+                self._step_waits = True
+                return
             clock = time.monotonic()
             counters = self.counters if self.counters is not None else self._device.read()
             allocated, reserved = self._step_peaks
@@ -171,7 +202,8 @@ class Boundaries:
             self._step_clock = clock
             self._step_peaks = (0, 0)
             self._step_batch, self._step_elements = {}, 0
-            return record
+            if self.on_step is not None:
+                self.on_step(record)
 
     def current(self) -> Now:
         """What is going on. Takes no lock: it is asked when memory has run out, and by other threads."""
@@ -229,7 +261,7 @@ class Boundaries:
         counters = self._device.read()
         if counters.peak_reserved_bytes > self._whole_at * _MUCH_MORE or opened.phase is Phase.LOAD:
             self._whole_at = max(self._whole_at, float(counters.peak_reserved_bytes))
-            counters = self._device.whole()
+            counters = self.card = self._device.whole()
         self._peaks(counters)
         allocated = max(opened.peak_allocated_bytes, counters.peak_allocated_bytes)
         reserved = max(opened.peak_reserved_bytes, counters.peak_reserved_bytes)
@@ -238,8 +270,12 @@ class Boundaries:
                 counters, peak_allocated_bytes=allocated, peak_reserved_bytes=reserved
             )
         self.counters = counters
+        self.occurred.add(opened.phase)
+        if opened.phase is Phase.FORWARD:
+            self.forward_growth_bytes = allocated - opened.start_allocated_bytes
         self._stack.remove(opened)
         self._gap_allocated = counters.allocated_bytes
+        self._gap_clock = clock
         self._device.begin()
         self._book.phase(
             PhaseRecord(
@@ -250,7 +286,7 @@ class Boundaries:
                 seconds=clock - opened.clock,
                 counters=counters,
                 start_allocated_bytes=opened.start_allocated_bytes,
-                times=opened.times,
+                times=max(opened.times, 1),
                 where=opened.where,
                 host=self._host() if opened.phase is not Phase.FORWARD else None,
                 batch=opened.batch,

@@ -1,0 +1,1 @@
+"""Recording from inside of trainers: one small file for each library."""

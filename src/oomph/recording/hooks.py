@@ -1,0 +1,287 @@
+"""Phases without a change to the loop: hooks on the models, on autograd's engine and on optimizers.
+
+Compiled models: hooks stay outside of the graph. A hook that is traced by torch.compile does nothing
+(`torch.compiler.is_compiling()` is a constant there); the compiled module is watched where it is called instead.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from oomph.phases import Phase
+from oomph.recording.batch import Signature
+from oomph.recording.steps import Steps
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from oomph.recording.recorder import Recording
+
+
+class Hooks:
+    """All hooks of one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        import torch
+
+        self._torch = torch
+        self._recording = recording
+        self._patches = recording.patches
+        self._models: dict[int, Model] = {}
+        self.steps = Steps()
+        self._optimizer_depth = 0
+        self._backward_depth = 0
+        self._step_in_backward = False
+
+    def install(self) -> None:
+        """Watches autograd and optimizers, whatever models there are."""
+        self._autograd()
+        self._optimizers()
+        self._patches.when_there("torch._dynamo.eval_frame", self._compiled)
+
+    def watch(self, model: Any) -> None:
+        """Watches a root model; a second time costs nothing."""
+        if id(model) in self._models:
+            return
+        one = Model(self._recording, model)
+        self._models[id(model)] = one
+        handles = (
+            model.register_forward_pre_hook(one.before, prepend=True, with_kwargs=True),
+            model.register_forward_hook(one.after, always_call=True),
+        )
+        for handle in handles:
+            self._patches.when_undone(handle.remove)
+
+    # -- autograd ------------------------------------------------------------------------------------------
+
+    def _autograd(self) -> None:
+        import torch.autograd
+        import torch.autograd.graph
+
+        for module in (torch.autograd, torch.autograd.graph):
+            if hasattr(module, "_engine_run_backward"):
+                self._patches.wrap(module, "_engine_run_backward", self._backward)
+
+    def _backward(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        recording = self._recording
+        if self._backward_depth or self._torch.compiler.is_compiling():
+            return original(*args, **kwargs)  # reentrant checkpointing runs autograd in autograd
+        opened = recording.enter(Phase.BACKWARD)
+        self._backward_depth += 1
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            self._backward_depth -= 1
+            recording.leave(opened, error)
+            raise
+        self._backward_depth -= 1
+        recording.leave(opened)
+        if self._step_in_backward:
+            self._step_in_backward = False
+            recording.step_done()
+        return result
+
+    # -- optimizers ----------------------------------------------------------------------------------------
+
+    def _optimizers(self) -> None:
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
+
+        for handle in (
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ):
+            self._patches.when_undone(handle.remove)
+        clip = self._torch.nn.utils.clip_grad
+        for name in ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_"):
+            for owner in (self._torch.nn.utils, clip):
+                if hasattr(owner, name):
+                    self._patches.wrap(owner, name, self._preparing)
+        self._patches.wrap(self._torch.amp.GradScaler, "unscale_", self._preparing)
+
+    def _preparing(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Clipping and unscaling belong to the step that they prepare, and last until it."""
+        if self._torch.compiler.is_compiling() or self._backward_depth:
+            return original(*args, **kwargs)
+        opened = self._recording.enter(Phase.OPTIMIZER)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            self._recording.leave(opened, error)
+            raise
+        self._recording.linger(opened)
+        return result
+
+    def _before_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._torch.compiler.is_compiling():
+            return
+        self._recording.safely(self._step_begins, optimizer)
+
+    def _step_begins(self, _optimizer: Any) -> None:
+        if self._optimizer_depth and not self.in_optimizer():
+            self._optimizer_depth = 0
+        self._optimizer_depth += 1
+        if self._optimizer_depth == 1:
+            self._opened = self._recording.enter(Phase.OPTIMIZER)
+
+    def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._torch.compiler.is_compiling():
+            return
+        self._recording.safely(self._step_ends, optimizer)
+
+    def _step_ends(self, optimizer: Any) -> None:
+        self._optimizer_depth = max(self._optimizer_depth - 1, 0)
+        if self._optimizer_depth:
+            return  # the step of a base class, inside that of the optimizer's own
+        self._recording.leave(getattr(self, "_opened", None))
+        if self.steps.stepped(optimizer):
+            if self._backward_depth:
+                self._step_in_backward = True
+            else:
+                self._recording.step_done()
+
+    def in_optimizer(self) -> bool:
+        """Whether an optimizer's step is on this thread's stack. Looked for only where an exception may have ended one
+        without a word: walking the stack costs."""
+        code = _wrapper_code(self._torch.optim.Optimizer)
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - Python's way to walk a stack
+        while frame is not None:
+            if frame.f_code is code:
+                return True
+            frame = frame.f_back
+        return False
+
+    # -- compiled models -----------------------------------------------------------------------------------
+
+    def _compiled(self, module: Any) -> None:
+        """Watches compiled modules where they are called: those whose original is a root model here."""
+        optimized = getattr(module, "OptimizedModule", None)
+        if optimized is None or "__call__" not in vars(optimized):
+            return
+        models = self._models
+        torch = self._torch
+
+        def call(original: Any, compiled: Any, *args: Any, **kwargs: Any) -> Any:
+            one = models.get(id(getattr(compiled, "_orig_mod", None)))
+            if one is None or id(compiled) in models or torch.compiler.is_compiling():
+                return original(compiled, *args, **kwargs)
+            one.before(one.module, args, kwargs)
+            try:
+                result = original(compiled, *args, **kwargs)
+            except BaseException as error:
+                one.over(error)
+                raise
+            one.over(None)
+            return result
+
+        self._patches.wrap(optimized, "__call__", call)
+
+    def compiled_in_place(self) -> None:
+        """`model.compile()` puts a compiled call into the module: watched from outside too."""
+        for one in self._models.values():
+            one.watch_compiled_call(self._patches)
+
+
+def _wrapper_code(optimizer: Any) -> Any:
+    """The code of the function that PyTorch puts around every optimizer's `step`."""
+
+    def step() -> None:
+        """Stands for an optimizer's."""
+
+    return optimizer.profile_hook_step(step).__code__
+
+
+class Model:
+    """The hooks of one root model."""
+
+    def __init__(self, recording: Recording, module: Any) -> None:
+        import torch
+
+        self.module = module
+        self._torch = torch
+        self._recording = recording
+        self._signature = Signature(module)
+        self._opened: list[Any] = []
+        self._handled: list[int] = []  # not the exceptions: their frames hold tensors
+        self._depth = 0
+        self._trained = False
+
+    def before(self, module: Any, args: Any, kwargs: Any) -> None:
+        """The model's forward begins."""
+        if self._torch.compiler.is_compiling():
+            return
+        self._recording.safely(self._begins, module, args, kwargs)
+
+    def _begins(self, module: Any, args: Any, kwargs: Any) -> None:
+        self._depth += 1
+        if self._depth > 1 and self._recording.phases.open_by(self._phase(module)):
+            self._opened.append(None)  # a model that calls itself, or is compiled and watched twice
+        else:
+            if self._depth > 1:
+                # The ends of earlier calls were never heard of (Ctrl-C is no Exception to PyTorch's hooks).
+                self._depth = 1
+                self._opened.clear()
+                self._handled.clear()
+            self._opened.append(self._recording.enter(self._phase(module), by=id(module)))
+        self._handled.append(id(sys.exc_info()[1]))
+        self._recording.phases.batch(self._signature.shapes(args, kwargs))
+
+    def _phase(self, module: Any) -> Phase:
+        """Evaluation is a forward without gradients, or in evaluation mode of a model that was trained before."""
+        if not self._torch.is_grad_enabled():
+            return Phase.EVAL
+        if module.training:
+            self._trained = True
+            return Phase.FORWARD
+        return Phase.EVAL if self._trained else Phase.FORWARD
+
+    def after(self, _module: Any, _args: Any, _result: Any) -> None:
+        """The model's forward ends; also when it raises."""
+        if self._torch.compiler.is_compiling():
+            return
+        error = sys.exc_info()[1]
+        if self._handled and id(error) == self._handled[-1]:
+            error = None  # an exception that is being handled outside, and did not come from here
+        self.over(error)
+
+    def over(self, error: BaseException | None) -> None:
+        """The call is over."""
+        self._recording.safely(self._ends, error)
+
+    def _ends(self, error: BaseException | None) -> None:
+        if not self._opened:
+            return
+        self._depth -= 1
+        self._handled.pop()
+        self._recording.leave(self._opened.pop(), error)
+
+    def watch_compiled_call(self, patches: Any) -> None:
+        """The compiled call that `model.compile()` puts into the module."""
+        inner = vars(self.module).get("_compiled_call_impl")
+        if inner is None or getattr(inner, "oomph", False):
+            return
+        module, recording = self.module, self._recording
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not recording.active or self._torch.compiler.is_compiling():
+                return inner(*args, **kwargs)
+            self.before(module, args, kwargs)
+            try:
+                result = inner(*args, **kwargs)
+            except BaseException as error:
+                self.over(error)
+                raise
+            self.over(None)
+            return result
+
+        call.oomph = True  # type: ignore[attr-defined]
+
+        def undo() -> None:
+            if vars(module).get("_compiled_call_impl") is call:
+                object.__setattr__(module, "_compiled_call_impl", inner)
+
+        object.__setattr__(module, "_compiled_call_impl", call)
+        patches.when_undone(undo)
