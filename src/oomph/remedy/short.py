@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from oomph.job.denoising import DENOISERS
 from oomph.job.families import architecture
 from oomph.job.model import Job, Optimizer
 from oomph.predict.compose.evaluate import after_training
@@ -95,6 +96,7 @@ def _is_regular(job: Job, layers: int) -> bool:
         and not _fills_few_buckets(job)
         and not job.method.frozen
         and job.model.family not in _ALTERNATE
+        and job.model.family not in DENOISERS
         and not any(job.model.get(key) for key in _DIFFER)
     )
 

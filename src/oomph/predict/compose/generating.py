@@ -19,6 +19,7 @@ from oomph.job.model import Job
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose.evaluate import save
+from oomph.predict.compose.forward import Forward
 from oomph.predict.compose.inference import Pass
 from oomph.predict.compose.log_probs import log_probs
 from oomph.predict.compose.pieces import Mode
@@ -26,7 +27,7 @@ from oomph.predict.compose.preference import only_causal
 from oomph.predict.compose.reference import Reference, reference_of, scores_of
 from oomph.predict.compose.rollout import Generation
 from oomph.predict.compose.setup import Setup
-from oomph.predict.compose.step import Forward, Step, micro_batches
+from oomph.predict.compose.step import Step, micro_batches
 from oomph.predict.compose.units import units_of
 from oomph.predict.engine.piece import Piece
 from oomph.predict.optimizers import stepper_for

@@ -13,7 +13,7 @@ from oomph.errors import UsageError
 from oomph.memory.categories import Category
 
 if TYPE_CHECKING:
-    from oomph.predict.compose.step import Forward, Layer
+    from oomph.predict.compose.forward import Forward, Layer
 
 #: max_fwd_stash_size
 STASH = 5

@@ -17,13 +17,14 @@ from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import pieces
 from oomph.predict.compose.evaluate import evaluating, save
+from oomph.predict.compose.forward import Forward
 from oomph.predict.compose.inference import NO_GRAD, Pass
 from oomph.predict.compose.log_probs import log_probs
 from oomph.predict.compose.pieces import Mode
 from oomph.predict.compose.reference import Reference, reference_of, scores_of
 from oomph.predict.compose.reward import rewards, with_score
 from oomph.predict.compose.setup import Setup
-from oomph.predict.compose.step import Forward, Step, micro_batches
+from oomph.predict.compose.step import Step, micro_batches
 from oomph.predict.compose.undropped import without_dropout
 from oomph.predict.compose.units import units_of
 from oomph.predict.engine.piece import Piece

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose import pieces
+from oomph.predict.compose.backward import Backward
+from oomph.predict.compose.forward import Forward, Layer
 from oomph.predict.compose.pieces import Mode
 from oomph.predict.compose.stage_setup import StageSetup, hidden_bytes
-from oomph.predict.compose.step import Backward, Forward, Layer, Step
+from oomph.predict.compose.step import Step
 
 
 @dataclass
