@@ -56,3 +56,22 @@ def test_lora_scripts_have_adapters_of_rank_four_where_nothing_is_said():
     assert job.method.name == "lora"
     assert (job.method.lora.rank, job.method.lora.dtype) == (4, "fp32")
     assert job.precision.weights == "fp16"
+
+
+def test_sd3_script_lets_text_encoders_go_where_there_is_one_prompt():
+    text = """
+    accelerate launch --mixed_precision=fp16 train_dreambooth_lora_sd3.py --resolution=512 --train_batch_size=1 \\
+      --pretrained_model_name_or_path=stabilityai/stable-diffusion-3-medium-diffusers --instance_prompt=dog
+    """
+    job = _job(text)
+    assert job.model.family == "SD3Transformer2DModel"
+    assert job.model.get("pipeline.text_encoders") is None
+    assert job.model.get("pipeline.vae") is True
+    captions = _job(text.replace("--instance_prompt=dog", "--instance_prompt=dog --caption_column=text"))
+    assert captions.model.get("pipeline.text_encoders") is True
+
+
+def test_validation_prompts_make_one_image_at_a_time():
+    assert _job(_FLUX).evaluation.batch is None
+    job = _job(_FLUX.replace("--rank=16", "--rank=16 --validation_prompt=dog --num_validation_images=4"))
+    assert job.evaluation.batch == 1

@@ -112,7 +112,8 @@ class Case:
             if {self.lora!r}:
                 import peft
                 model.requires_grad_(False)
-                model.add_adapter(peft.LoraConfig(r=8, lora_alpha=8, target_modules={list(self.lora)!r}))
+                adapters = peft.LoraConfig(r=8, lora_alpha=8, target_modules={list(self.lora)!r})
+                peft.inject_adapter_in_model(adapters, model)  # as add_adapter does, which DiT has not
             if {self.recomputed}:
                 model.enable_gradient_checkpointing()
             optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad])
@@ -188,7 +189,52 @@ _UNET_LOOP = """
         optimizer.step()
         optimizer.zero_grad()
 """
-LOOPS = {"FluxTransformer2DModel": _FLUX_LOOP, "UNet2DConditionModel": _UNET_LOOP}
+_DIT_LOOP = """
+    latents = torch.zeros(batch, 4, side, side, device="cuda", dtype=dtype)
+    labels = torch.zeros(batch, device="cuda", dtype=torch.int64)
+    scheduler = diffusers.DDPMScheduler(beta_schedule="linear")
+
+    def iteration():
+        noise = torch.randn_like(latents)
+        timesteps = torch.randint(0, 1000, (batch,), device="cuda").long()
+        noisy = scheduler.add_noise(latents, noise, timesteps)
+        out = call(noisy, timestep=timesteps, class_labels=labels, return_dict=False)
+        loss = torch.nn.functional.mse_loss(out.chunk(2, dim=1)[0].float(), noise.float(), reduction="mean")
+        return out, noisy, loss, noise
+"""
+_SD3_LOOP = """
+    latents = torch.zeros(batch, 16, side, side, device="cuda", dtype=dtype)
+    prompts = torch.zeros(batch, tokens, model.config.joint_attention_dim, device="cuda", dtype=dtype)
+    pooled = torch.zeros(batch, model.config.pooled_projection_dim, device="cuda", dtype=dtype)
+
+    def iteration():
+        noise = torch.randn_like(latents)
+        timesteps = torch.rand(batch).to("cuda")
+        sigmas = torch.rand(batch).to("cuda", dtype)[:, None, None, None]
+        noisy = (1.0 - sigmas) * latents + sigmas * noise
+        out = call(
+            hidden_states=noisy, timestep=timesteps, encoder_hidden_states=prompts, pooled_projections=pooled,
+            return_dict=False,
+        )
+        out = out * (-sigmas) + noisy
+        weighting = torch.ones_like(sigmas)
+        loss = torch.mean((weighting.float() * (out.float() - latents.float()) ** 2).reshape(batch, -1), 1)
+        return out, noisy, loss.mean(), noise
+"""
+_STEPS = """
+    for _ in range(2):
+        for _ in range(accumulation):
+            held = iteration()
+            held[2].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+LOOPS = {
+    "FluxTransformer2DModel": _FLUX_LOOP,
+    "UNet2DConditionModel": _UNET_LOOP,
+    "DiTTransformer2DModel": _DIT_LOOP + _STEPS,
+    "SD3Transformer2DModel": _SD3_LOOP + _STEPS,
+}
 
 
 def expected(case: Case) -> dict[str, int]:
@@ -232,6 +278,32 @@ def _unet(name: str, config: dict[str, Any], **more: Any) -> Case:
     return Case(name, "UNet2DConditionModel", config, **{"image": 512, "tokens": 77, **more})
 
 
+DIT = {
+    "num_layers": 4,
+    "num_attention_heads": 8,
+    "attention_head_dim": 72,
+    "out_channels": 8,
+    "num_embeds_ada_norm": 1000,
+}
+SD3 = {
+    "num_layers": 5,
+    "attention_head_dim": 64,
+    "num_attention_heads": 8,
+    "caption_projection_dim": 512,
+    "joint_attention_dim": 512,
+    "pooled_projection_dim": 256,
+}
+SD35 = {**SD3, "qk_norm": "rms_norm", "dual_attention_layers": [0, 1], "pos_embed_max_size": 128}
+
+
+def _dit(name: str, **more: Any) -> Case:
+    return Case(name, "DiTTransformer2DModel", DIT, **{"batch": 16, **more})
+
+
+def _sd3(name: str, config: dict[str, Any], **more: Any) -> Case:
+    return Case(name, "SD3Transformer2DModel", config, **{"image": 512, **more})
+
+
 CASES = (
     _flux("flux-lora", lora=ATTENTION),
     _flux("flux-lora-bf16-one", lora=ATTENTION, precision="bf16", batch=1, config={"guidance_embeds": False}),
@@ -245,6 +317,12 @@ CASES = (
     _flux("flux-full-fp32", precision="fp32", tokens=128),
     _flux("flux-full-recomputed", precision="fp32-autocast", recomputed=True, batch=1, image=512),
     _flux("flux-full-bf16-recomputed", precision="bf16", recomputed=True),
+    _dit("dit-full", precision="fp32-autocast"),
+    _dit("dit-full-recomputed", precision="fp32-autocast", recomputed=True, accumulation=2),
+    _dit("dit-lora-bf16", precision="bf16", lora=("to_q", "to_v", "ff.net.2"), batch=8),
+    _sd3("sd3-lora-recomputed", SD3, lora=ATTENTION, recomputed=True, batch=1),
+    _sd3("sd35-large-full", {**SD3, "qk_norm": "rms_norm"}, precision="fp32-autocast"),
+    _sd3("sd35-medium-lora", SD35, lora=ATTENTION),
     _unet("sd15-lora", SD15, lora=ATTENTION),
     _unet("sd15-full-recomputed", SD15, precision="fp32-autocast", recomputed=True),
     _unet("sd15-full-fp32", SD15, precision="fp32", batch=1),

@@ -51,6 +51,8 @@ def test_text_encoders_are_as_large_as_transformers_classes():
     assert clip(_CLIP) == denoise_around._CLIP
     assert clip(_OPEN_H) == denoise_around._OPEN_H
     assert large == denoise_around._OPEN_G
+    projected = clip({**_CLIP, "projection_dim": 768}, transformers.CLIPTextModelWithProjection)
+    assert projected == denoise_around._CLIP_PROJECTED
     assert t5 == denoise_around._T5
 
 
@@ -175,6 +177,37 @@ def test_refusals_name_what_is_missing():
 
 def test_other_denoisers_are_refused():
     job = next(case for case in CASES if case.name == "sd15-lora").job()
-    model = msgspec.structs.replace(job.model, family="DiTTransformer2DModel", config=())
+    model = msgspec.structs.replace(job.model, family="PixArtTransformer2DModel", config=())
     plan = oomph.plan(msgspec.structs.replace(job, model=model), replay=False)
-    assert "DiTTransformer2DModel" in plan.unsupported[0]
+    assert "PixArtTransformer2DModel" in plan.unsupported[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("dit-full", {"batch.image_size": 512}, "images of 512 pixels, for which a DiT of 256 pixels"),
+        ("dit-full", {"model.config.pipeline.text_encoders": True}, "reads no text"),
+        ("dit-full", {"model.config.out_channels": 4}, "this configuration"),
+        ("dit-full", {"hardware.gpus": 2, "parallel.data": 2, "parallel.strategy": "zero2"}, "under zero2"),
+        ("sd3-lora-recomputed", {"batch.image_size": 1552}, "beyond its 1536 pixels of positions"),
+        ("sd3-lora-recomputed", {"model.config.in_channels": 32}, "this configuration"),
+        ("sd35-medium-lora", {"model.config.num_layers": 3}, "this configuration"),
+        ("flux-lora", {"model.config.out_channels": 16}, "this configuration"),
+    ],
+)
+def test_transformers_that_were_not_recorded_are_refused(name, settings, words):
+    job = next(case for case in CASES if case.name == name).job()
+    plan = oomph.plan(job, settings=settings, replay=False)
+    assert not plan.ranks
+    assert words in plan.unsupported[0]
+
+
+@pytest.mark.parametrize(("name", "count"), [("dit-full", 16**2), ("sd35-medium-lora", 128**2)])
+def test_positions_are_resident(name, count):
+    """A buffer of the weights' type: [1, positions, hidden]."""
+    job = next(case for case in CASES if case.name == name).job()
+    hidden, item = {"dit-full": (8 * 72, 4), "sd35-medium-lora": (8 * 64, 2)}[name]
+    plan = oomph.plan(job, replay=False)
+    peak = plan.ranks[0].phases[Phase.LOAD]
+    [term] = [each for each in peak.terms if each.name == "positions of patches"]
+    assert term.bytes == count * hidden * item

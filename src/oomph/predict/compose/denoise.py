@@ -40,6 +40,8 @@ class DenoiseStep(Step):
                 self._by_name[each.name] = each
         if self.its.constants:
             self.sink.alloc(self.its.constants, Category.PARAMETERS, "constants of quantised weights")
+        if self.its.buffers:
+            self.sink.alloc(self.its.buffers, Category.PARAMETERS, "positions of patches")
         around = Around(self.its)
         if around.encodes_text:
             self.sink.alloc(around.text_bytes, Category.PARAMETERS, "text encoders")
@@ -120,8 +122,9 @@ class DenoiseStep(Step):
         around, sink = Around(self.its), self.sink
         sink.phase(Phase.EVAL, "the pipeline's parts")
         parts = []
-        if around.is_flux or not around.encodes_text:
-            parts.append(sink.alloc(around.text_bytes, Category.PARAMETERS, "text encoders of the pipeline"))
+        if around.text_bytes and (around.loads_text_again or not around.encodes_text):
+            size = around.loaded_text_bytes
+            parts.append(sink.alloc(size, Category.PARAMETERS, "text encoders of the pipeline"))
         if not around.encodes_images:
             parts.append(sink.alloc(around.vae_bytes, Category.PARAMETERS, "autoencoder"))
         sink.phase(Phase.EVAL, "denoising")

@@ -16,8 +16,9 @@ from oomph.predict.compose.denoise_setup import Denoising
 from oomph.predict.engine.adapters import PeftAdapters
 from oomph.predict.engine.graph import Grads, Graph, Node
 from oomph.predict.engine.heap import Heap, Storage, Tensor
-from oomph.predict.engine.play import Scope, run
+from oomph.predict.engine.play import run
 from oomph.predict.engine.program import Values
+from oomph.predict.engine.scope import Scope
 from oomph.predict.engine.widening import Widening
 from oomph.predict.programs.load import Program
 from oomph.predict.programs.parts import Part
@@ -147,10 +148,10 @@ class Player:
     def _forward(self) -> list[Segment]:
         variant, segments = self.denoising.variant, []
         for entry in variant.order:
-            count = self.denoising.counts[entry.stack] if entry.stack else 1
-            for number in range(count):
+            numbers = self.denoising.numbers(entry) if entry.stack else range(1)
+            for number in numbers:
                 module = f"{entry.stack}.{number}" if entry.stack else entry.module
-                part = variant.part(entry.name, first=bool(entry.stack) and number == 0)
+                part = variant.part(entry.name, first=bool(entry.stack) and number == numbers.start)
                 begin, node = len(self.heap.events), len(self.graph.nodes)
                 self._part(part, module)
                 self._ran.append(_Ran(module, node, len(self.graph.nodes)))
@@ -301,6 +302,7 @@ class _Recompute:
         inner = Graph(heap, accumulates=outer.accumulates, gpu=outer.gpu, torch=outer.torch)
         inner.unpacks = True
         inner.leaves = outer.leaves
+        inner._held = outer._held  # noqa: SLF001 - one AccumulateGrad for each parameter
         cached: dict[str, Tensor] = {}
         scope = player._scope(part, self.module, inner, heap, cached)  # noqa: SLF001
         category, heap.category = heap.category, Category.ACTIVATIONS

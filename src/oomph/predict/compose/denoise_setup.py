@@ -6,26 +6,46 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from oomph.errors import UsageError
-from oomph.job.denoising import FLUX, UNET
+from oomph.job.denoising import DIT, FLUX, SD3, UNET
 from oomph.job.families import dimensions
 from oomph.job.families.architecture import Parameter
 from oomph.job.families.build import Reader
 from oomph.job.families.unet import same as same_unet
-from oomph.job.model import ITEM_BYTES
-from oomph.predict.compose.setup import Setup, constant_bytes, packed_bytes
+from oomph.job.model import ITEM_BYTES, Model
+from oomph.predict.compose.quantized_bytes import constant_bytes, packed_bytes
+from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import Units
-from oomph.predict.engine.play import Weight
-from oomph.predict.programs.parts import DenoiserFile, DenoiserVariant, load_parts
+from oomph.predict.engine.scope import Weight
+from oomph.predict.programs.parts import DenoiserFile, DenoiserVariant, Entry, load_parts
 from oomph.predict.sharding.base import Unit, UnitParameter
 
 #: The files of each family; of UNets there is one for each configuration that was recorded.
 FILES = {
     FLUX: ("diffusers-flux",),
+    SD3: ("diffusers-sd3",),
+    DIT: ("diffusers-dit",),
     UNET: ("diffusers-unet-sd15", "diffusers-unet-sd21", "diffusers-unet-sdxl"),
 }
+#: What a transformer was recorded with and is no dimension of its program, its class's defaults;
+#: and the channels that go out, of FLUX as many as came in.
+_OUT = {SD3: 16, DIT: 8}
+_FIXED: dict[str, dict[str, object]] = {
+    FLUX: {"patch_size": 1},
+    SD3: {"patch_size": 2, "in_channels": 16},
+    DIT: {
+        "patch_size": 2,
+        "in_channels": 4,
+        "attention_bias": True,
+        "dropout": 0.0,
+        "activation_fn": "gelu-approximate",
+        "norm_type": "ada_norm_zero",
+        "norm_elementwise_affine": False,
+        "upcast_attention": False,
+    },
+}
 _HALF = ("bf16", "fp16")
-#: Pixels of a latent's side; latents of the side of FLUX's tokens (pipeline_flux.py: _pack_latents), and of what sizes
-#: of UNets are recorded in.
+#: Pixels of a latent's side; latents of the side of a transformer's tokens (pipeline_flux.py: _pack_latents; patches
+#: of SD3 and DiT), and of what sizes of UNets are recorded in.
 _LATENT, _PACKED, _GRAIN = 8, 2, 8
 #: enable_gradient_checkpointing leaves it out (unet_2d_blocks.py, UNetMidBlock2DCrossAttn).
 _NEVER = "mid_block.resnets.0"
@@ -49,11 +69,14 @@ class Denoising:
         files = [load_parts(each) for each in FILES[model.family]]
         for each in files:
             config = {} if each is None else each.variants[0].more.get("config", {})
-            if each is not None and (model.family != UNET or same_unet(model, config)):
+            if each is not None and (
+                same_unet(model, config) if model.family == UNET else _is_recorded(model)
+            ):
                 return each
+        which = " (Stable Diffusion 1.5, 2.1 and XL are)" if model.family == UNET else ""
         raise UsageError(
-            f"unsupported: a {model.family} of this configuration has not been recorded (Stable Diffusion 1.5, 2.1 and "
-            "XL are); `oomph trace` runs the training script itself."
+            f"unsupported: a {model.family} of this configuration has not been recorded{which}; `oomph trace` runs the "
+            "training script itself."
         )
 
     @cached_property
@@ -67,6 +90,9 @@ class Denoising:
         side = (job.batch.image_size or 0) // (_LATENT * _PACKED)
         dims["rows"] = dims["columns"] = side
         dims["n"] = side * side
+        if job.model.family != FLUX:
+            dims["side"] = side
+            return dims
         axes = Reader(job.model, {"axes_dims_rope": (16, 56, 56)}).numbers("axes_dims_rope")
         if len(axes) != 3 or axes[1] != axes[2] or sum(axes) != dims["head_dim"]:
             raise UsageError(f"unsupported: axes_dims_rope {axes} of {job.model.name or 'the model'}.")
@@ -77,11 +103,11 @@ class Denoising:
     def variant(self) -> DenoiserVariant:
         """The recorded way that the job runs. Raises UsageError where none was recorded."""
         job, setup = self.setup.job, self.setup
-        guided = Reader(job.model, {"guidance_embeds": False}).switch("guidance_embeds")
+        kind = self._kind
         found = [
             each
             for each in self.file.variants
-            if each.precision == setup.precision and each.more.get("guidance", False) == guided
+            if each.precision == setup.precision and all(each.more.get(key) == kind[key] for key in kind)
         ]
         if not found or job.attention not in ("sdpa", "sdpa_flash"):
             raise UsageError(
@@ -90,6 +116,26 @@ class Denoising:
             )
         one = [each for each in found if each.one == (job.batch.micro == 1)]
         return (one or found)[0]
+
+    @property
+    def _kind(self) -> dict[str, object]:
+        """What a variant is chosen by beside precision and batch."""
+        model = self.setup.job.model
+        if model.family == FLUX:
+            return {"guidance": Reader(model).switch("guidance_embeds")}
+        if model.family == SD3:
+            return {"qk_norm": Reader(model).raw("qk_norm"), "twice": self.dims["twice"] > 0}
+        return {}
+
+    def numbers(self, entry: Entry) -> range:
+        """The modules of a stack that an entry of the order stands for: of SD3's some attend twice, and the last makes
+        no text."""
+        count = self.counts[entry.stack]
+        if self.setup.job.model.family != SD3:
+            return range(count)
+        twice, last = self.dims["twice"], count - 1
+        which = entry.name.removeprefix(entry.stack).strip()
+        return {"twice": range(twice), "": range(twice, last), "last": range(last, count)}[which]
 
     @cached_property
     def counts(self) -> dict[str, int]:
@@ -154,6 +200,13 @@ class Denoising:
             if self.quantizes_module(name.removesuffix(".weight"))
         )
 
+    @property
+    def buffers(self) -> int:
+        """Bytes of positions that are no parameters (embeddings.py, PatchEmbed), of the weights' type."""
+        dims, family = self.dims, self.setup.job.model.family
+        count = {SD3: dims.get("positions", 0) ** 2, DIT: dims.get("patches", 0)}.get(family, 0)
+        return int(count * dims["hidden"] * ITEM_BYTES[self.setup.job.precision.weights])
+
     @cached_property
     def units(self) -> Units:
         """The root, then each module of a stack."""
@@ -203,6 +256,16 @@ class Denoising:
     def _prepared(self) -> bool:
         quantization = self.setup.job.method.quantization
         return quantization is not None and quantization.prepared
+
+
+def _is_recorded(model: Model) -> bool:
+    """Whether a transformer runs what its program does."""
+    fixed = _FIXED[model.family]
+    read, dims = Reader(model, fixed), dimensions(model)
+    same = dims["out_channels"] == _OUT.get(model.family, dims["channels"])
+    # SD3: some block is neither of the first ones nor the last
+    few = model.family == SD3 and dims["layers"] < dims["twice"] + 2
+    return same and not few and all(read.raw(key) == fixed[key] for key in fixed)
 
 
 def _module_of(name: str, parameter: Parameter) -> str:

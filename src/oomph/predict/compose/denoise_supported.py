@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isqrt
 
-from oomph.job.denoising import DENOISERS, FLUX, UNET
+from oomph.job.denoising import DENOISERS, DIT, FLUX, SD3, UNET
+from oomph.job.families import dimensions
 from oomph.job.families.build import Reader
 from oomph.job.model import ITEM_BYTES, Job
-from oomph.predict.compose.denoise_setup import is_denoiser
 
 #: What is said of a pipeline's parts that are not on the GPU while training.
 _AWAY = {
     "text_encoders": "Text encoders are not on the GPU while training: prompts' embeddings were made before",
     "vae": "The autoencoder is not on the GPU while training: latents were made before",
 }
-#: FLUX's blocks are units as a decoder's layers are; of a UNet there are no such.
-_STRATEGIES = {
-    FLUX: ("none", "ddp", "fsdp2_full", "fsdp2_no_reshard", "zero1", "zero2"),
-    UNET: ("none", "ddp"),
-}
+#: FLUX's and SD3's blocks are units as a decoder's layers are; of a UNet there are no such, and DiT runs a part of its
+#: first block once more behind the last one.
+_BY_BLOCK = ("none", "ddp", "fsdp2_full", "fsdp2_no_reshard", "zero1", "zero2")
+_STRATEGIES = {FLUX: _BY_BLOCK, SD3: _BY_BLOCK, UNET: ("none", "ddp"), DIT: ("none", "ddp")}
 _LOSSES = ("default", "eager_fp32", "eager_bf16")
 _ATTENTION = ("sdpa", "sdpa_flash")
 
@@ -31,9 +31,6 @@ def applies(job: Job) -> bool:
 def missing(job: Job) -> Iterator[str]:
     """Everything in the job that is not modelled."""
     family, parallel, precision = job.model.family, job.parallel, job.precision
-    if not is_denoiser(family):
-        yield f"{family}, which has not been recorded"
-        return
     yield from _method(job)
     yield from _batch(job)
     if parallel.strategy not in _STRATEGIES[family]:
@@ -76,12 +73,20 @@ def _method(job: Job) -> Iterator[str]:
 
 
 def _batch(job: Job) -> Iterator[str]:
-    side, grain = job.batch.image_size, 16 if job.model.family == FLUX else 64
+    family, side = job.model.family, job.batch.image_size
+    grain = 64 if family == UNET else 16
     if side is None:
         yield "a denoiser without an image size (--set batch.image_size=1024)"
     elif side % grain:
         yield f"images of {side} pixels, which {grain} does not divide"
-    if not job.batch.sequence:
+    elif family == SD3 and side > (most := 16 * dimensions(job.model)["positions"]):
+        yield f"images of {side} pixels, beyond its {most} pixels of positions"
+    elif family == DIT and (side // 16) ** 2 != dimensions(job.model)["patches"]:
+        own = 16 * isqrt(dimensions(job.model)["patches"])
+        yield f"images of {side} pixels, for which a DiT of {own} pixels makes positions anew"
+    if family == DIT and Reader(job.model).switch("pipeline.text_encoders"):
+        yield "text encoders beside a DiT, which reads no text"
+    if family != DIT and not job.batch.sequence:
         yield "a denoiser without text (--seq)"
 
 
@@ -91,7 +96,13 @@ def assumptions(job: Job) -> tuple[str, ...]:
         return ()
     read = Reader(job.model)
     found = ["Images are square. Scratch memory of cuDNN and of bitsandbytes is left out."]
+    if not job.evaluation.batch:
+        found.append(
+            "Validation images are not planned: nothing asks for them (--eval-batch 1 plans one at a time)."
+        )
     for key, words in _AWAY.items():
+        if key == "text_encoders" and job.model.family == DIT:
+            continue
         if not read.switch(f"pipeline.{key}"):
             found.append(f"{words} (--set model.config.pipeline.{key}=true where it is otherwise).")
     return tuple(found)

@@ -17,6 +17,8 @@ _SOURCE = "diffusers' scripts: their default"
 #: delete their names: a list still refers to them (train_dreambooth_lora_flux.py).
 _WITHOUT_TEXT = frozenset(("train_dreambooth_flux",))
 _WITHOUT_BOTH = frozenset(("train_text_to_image_sdxl", "train_dreambooth_lora_flux_miniature"))
+#: Scripts that do so where every image has the same prompt.
+_WITHOUT_TEXT_OF_ONE = frozenset(("train_dreambooth_sd3", "train_dreambooth_lora_sd3"))
 
 
 def _eight_bit(collector: Collector, key: str, value: object) -> None:
@@ -34,6 +36,12 @@ def _average(collector: Collector, key: str, value: object) -> None:
         collector.put("given.pipeline.ema", True, key, value)
 
 
+def _validation(collector: Collector, key: str, value: object) -> None:
+    """Scripts make one image after the other, whatever num_validation_images says (their log_validation)."""
+    if value:
+        collector.put("evaluation.batch", 1, key, value)
+
+
 _KEYS: dict[str, Handler] = {
     "pretrained_model_name_or_path": hf_keys.model_name,
     "train_batch_size": to_whole("batch.micro"),
@@ -47,6 +55,8 @@ _KEYS: dict[str, Handler] = {
     "rank": to_whole("method.lora.rank"),
     "train_text_encoder": refused("a second model that trains"),
     "use_ema": _average,
+    "validation_prompt": _validation,
+    "validation_prompts": _validation,
     "offload_ema": refused("an average of the weights on the host"),
     "foreach_ema": refused("an average of the weights by foreach"),
     "use_prodigy": refused(),
@@ -74,7 +84,8 @@ def read_flags(collector: Collector, flags: Mapping[str, object], script: str = 
         # What is frozen is cast to weight_dtype; what trains whole stays fp32.
         collector.put("given.frozen_in_mixed", True, "mixed_precision", "the frozen weights' type")
     if name.startswith("train_") and name not in _WITHOUT_BOTH:
-        if name not in _WITHOUT_TEXT:
+        one_prompt = name in _WITHOUT_TEXT_OF_ONE and not flags.get("caption_column")
+        if name not in _WITHOUT_TEXT and not one_prompt:
             collector.default("given.pipeline.text_encoders", True, f"{name}: they stay on the GPU")
         if not flag(flags.get("cache_latents", False)):
             collector.default("given.pipeline.vae", True, f"{name}: it makes the latents of each batch")
