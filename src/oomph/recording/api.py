@@ -52,9 +52,9 @@ def record(
     `evaluation`, sequences of an evaluation's batch; `steps`, how many optimizer steps there will be. `warn=False`
     says nothing. `every`: after the first fifty steps one is written so many seconds apart, besides those with news;
     0 writes all. `history`: entries of PyTorch's memory history to keep for the snapshot of a failed request (True:
-    100,000; PyTorch says that it costs about two microseconds for each allocation; 0 keeps none). `exports` are as `oomph.recording.exports` names
-    them. `device` is a `probe.base.Device`; without it the CUDA device of this process, or else the CPU, counted as
-    if it were a card (slow, and meant for tests).
+    100,000; PyTorch says that it costs about two microseconds for each allocation; 0 keeps none). `exports` are
+    listeners as `oomph.recording.exports` names them. `device` is a `probe.base.Device`; without it the CUDA device of
+    this process, or else the CPU, counted as if it were a card (slow, and meant for tests).
 
     While one recording is going on, another call gives the same one, which ends when all of them have ended. The
     recorder never breaks the job: what goes wrong in it is said once on stderr. Raises UsageError where PyTorch is not

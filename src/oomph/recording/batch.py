@@ -17,7 +17,8 @@ class Signature:
     def __init__(self, module: Any) -> None:
         self._names: tuple[str, ...] = ()
         inner: Any = getattr(module, "module", None)
-        for one in (module, inner):  # DDP's own forward takes *inputs
+        original: Any = getattr(module, "_orig_mod", None)
+        for one in (original, module, inner):  # a compiled module's forward takes anything, DDP's *inputs
             try:
                 parameters = inspect.signature(one.forward).parameters.values()
             except (AttributeError, TypeError, ValueError):

@@ -1,8 +1,9 @@
 """The phases of one process, as they begin and end. All that happens at a boundary happens here.
 
 Phases cut a run's time into pieces without gaps, so that no peak falls between two. A phase that a hook began lasts
-until the next one begins (the loss is computed after the model's forward and belongs to it); what comes after an
-optimizer's step (the next batch on its way to the device) is counted to the phase that begins next.
+until the next one begins (the loss is computed after the model's forward and belongs to it). What comes after an
+optimizer's step (gradients are set to None, the next batch comes to the device) is a phase only where it has a peak of
+its own.
 
 Inside a phase another one can begin: a forward in an optimizer's closure, `with run.phase(...)` in anything. The outer
 one is then recorded without the inner one's peaks. What hooks see inside of a forward, a backward (recomputation,
@@ -35,6 +36,9 @@ _SHARP = frozenset((Phase.OPTIMIZER, Phase.SAVE, Phase.GENERATE))
 _TRAINING = frozenset((Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER))
 #: The whole card is read when the peak is so much above the last time.
 _MUCH_MORE = 1.05
+#: A peak between two phases that is so much above both its ends is told by itself, under this name.
+_GAP_MORE, _GAP_LEAST = 1.02, 1 << 20
+BETWEEN = "between phases"
 
 
 @dataclass(eq=False)
@@ -120,6 +124,8 @@ class Boundaries:
                 self._pause(top)
             elif phase is Phase.BACKWARD and not explicit and self.tells_forward:
                 self._forward_before(clock)
+            else:
+                self._gap_ends(clock)
             if self.step < 0 and phase in _TRAINING:
                 self.step = 0
                 self._step_clock = clock
@@ -139,8 +145,25 @@ class Boundaries:
         self._stack.append(gap)
         self._close(gap, clock)
 
-    def end(self, opened: Open | None, raised: str = "", *, linger: bool = False) -> None:
-        """The phase's code has ended (with an exception of that name). `linger`: it lasts until the next begins."""
+    def _gap_ends(self, clock: float) -> None:
+        """What was between phases (gradients are set to None, a batch comes to the device) is a phase only where it
+        had a peak of its own."""
+        counters = self._device.read()
+        usual = max(self._gap_allocated, counters.allocated_bytes)
+        if counters.peak_allocated_bytes > usual * _GAP_MORE + _GAP_LEAST:
+            gap = Open(Phase.UNKNOWN, self.step, BETWEEN, False, 0, self._gap_clock, self._gap_allocated)
+            self._stack.append(gap)
+            self._close(gap, clock)
+            return
+        self._peaks(counters)
+        self._gap_allocated = counters.allocated_bytes
+        self._device.begin()
+
+    def end(
+        self, opened: Open | None, raised: str = "", *, linger: bool = False, sharp: bool = False
+    ) -> None:
+        """The phase's code has ended (with an exception of that name). `linger`: it lasts until the next begins;
+        `sharp`: it does not."""
         if opened is None:
             return
         with self._lock:
@@ -149,7 +172,7 @@ class Boundaries:
             clock = time.monotonic()
             while self._stack[-1] is not opened:
                 self._close(self._stack[-1], clock, raised)
-            if raised or opened.explicit or (opened.phase in _SHARP and not linger):
+            if raised or sharp or opened.explicit or (opened.phase in _SHARP and not linger):
                 self._close(opened, clock, raised)
                 if not self._stack:
                     self._say(opened, clock, over=True)
@@ -210,7 +233,7 @@ class Boundaries:
         stack = self._stack
         top = stack[-1] if stack else None
         if top is None:
-            return Now(Phase.UNKNOWN, self.step, time.time(), time.monotonic(), over=True)
+            return Now(Phase.UNKNOWN, self.step, time.time(), self._gap_clock, where=BETWEEN)
         return Now(top.phase, top.step, time.time(), top.clock, where=top.where)
 
     def current_batch(self) -> Shapes:

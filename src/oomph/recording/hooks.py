@@ -33,12 +33,15 @@ class Hooks:
         self._optimizer_depth = 0
         self._backward_depth = 0
         self._step_in_backward = False
+        #: The last forward was in evaluation mode, with gradients.
+        self.evaluates_with_gradients = False
 
     def install(self) -> None:
         """Watches autograd and optimizers, whatever models there are."""
         self._autograd()
         self._optimizers()
         self._patches.when_there("torch._dynamo.eval_frame", self._compiled)
+        self._patches.wrap(self._torch.nn.Module, "compile", self._compiles)
 
     def watch(self, model: Any) -> None:
         """Watches a root model; a second time costs nothing."""
@@ -52,6 +55,7 @@ class Hooks:
         )
         for handle in handles:
             self._patches.when_undone(handle.remove)
+        one.watch_compiled_call(self._patches)
 
     # -- autograd ------------------------------------------------------------------------------------------
 
@@ -67,6 +71,10 @@ class Hooks:
         recording = self._recording
         if self._backward_depth or self._torch.compiler.is_compiling():
             return original(*args, **kwargs)  # reentrant checkpointing runs autograd in autograd
+        if self.evaluates_with_gradients:
+            # In evaluation mode, but trained after all: a forward.
+            self.evaluates_with_gradients = False
+            recording.safely(recording.phases.rename, Phase.EVAL, Phase.FORWARD)
         opened = recording.enter(Phase.BACKWARD)
         self._backward_depth += 1
         try:
@@ -76,7 +84,7 @@ class Hooks:
             recording.leave(opened, error)
             raise
         self._backward_depth -= 1
-        recording.leave(opened)
+        recording.leave(opened, sharp=self._step_in_backward)
         if self._step_in_backward:
             self._step_in_backward = False
             recording.step_done()
@@ -179,10 +187,13 @@ class Hooks:
 
         self._patches.wrap(optimized, "__call__", call)
 
-    def compiled_in_place(self) -> None:
+    def _compiles(self, original: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         """`model.compile()` puts a compiled call into the module: watched from outside too."""
-        for one in self._models.values():
-            one.watch_compiled_call(self._patches)
+        result = original(module, *args, **kwargs)
+        one = self._models.get(id(module))
+        if one is not None:
+            self._recording.safely(one.watch_compiled_call, self._patches)
+        return result
 
 
 def _wrapper_code(optimizer: Any) -> Any:
@@ -231,11 +242,14 @@ class Model:
 
     def _phase(self, module: Any) -> Phase:
         """Evaluation is a forward without gradients, or in evaluation mode of a model that was trained before."""
+        hooks = self._recording.hooks
+        hooks.evaluates_with_gradients = False
         if not self._torch.is_grad_enabled():
             return Phase.EVAL
         if module.training:
             self._trained = True
             return Phase.FORWARD
+        hooks.evaluates_with_gradients = self._trained
         return Phase.EVAL if self._trained else Phase.FORWARD
 
     def after(self, _module: Any, _args: Any, _result: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 import threading
 import time
@@ -34,6 +35,7 @@ MOST_KEPT = 3
 #: An exception that comes so much later is not the one of the request that the observer told of.
 _TOGETHER_SECONDS = 60.0
 _MARK = "_oomph_seen"
+_OURS = f"{os.sep}oomph{os.sep}"
 
 
 class Failures:
@@ -212,7 +214,8 @@ def ledger_of(record: OomRecord) -> dict[str, Any]:
         "outside_bytes": counters.outside_bytes,
         "reserved_bytes": counters.reserved_bytes,
         "allocated_bytes": counters.allocated_bytes,
-        "request_bytes": record.request_bytes,
+        # The observer is told what the driver was asked for: the segment, not the tensor.
+        "segment_bytes": record.request_bytes,
     }
     known = {name: Amount(size) for name, size in printed.items() if size is not None}
     ledger = Ledger.build(dict(known))
@@ -250,7 +253,10 @@ def stacks() -> str:
         name = names.get(ident, "?")
         if name.startswith("oomph"):
             continue
-        text = "".join(traceback.format_stack(frames[ident]))
+        frames_there = traceback.extract_stack(frames[ident])
+        while frames_there and _OURS in frames_there[-1].filename:
+            frames_there.pop()
+        text = "".join(frames_there.format())
         parts.append(f"Thread {name} (most recent call last):\n{text}")
     return "\n".join(parts)
 

@@ -206,14 +206,14 @@ class Recording:
             self.trouble(error)
             return None
 
-    def leave(self, opened: Open | None, error: BaseException | None = None) -> None:
-        """A phase's code has ended, maybe by an exception."""
+    def leave(self, opened: Open | None, error: BaseException | None = None, *, sharp: bool = False) -> None:
+        """A phase's code has ended, maybe by an exception. `sharp`: the phase does not last until the next."""
         if not self.active:
             return
         try:
             if error is not None:
                 self.saw(error)
-            self.phases.end(opened, type(error).__name__ if error is not None else "")
+            self.phases.end(opened, type(error).__name__ if error is not None else "", sharp=sharp)
         except Exception as trouble:  # noqa: BLE001 - never the job's business
             self.trouble(trouble)
 
@@ -232,7 +232,6 @@ class Recording:
 
     def _on_step(self, record: StepRecord) -> None:
         self.patches.look()
-        self.hooks.compiled_in_place()
         if self.forecast is not None:
             self.forecast.step(record)
 
