@@ -155,13 +155,6 @@ _FLUX_LOOP = """
         target = noise - latents
         loss = torch.mean(((out.float() - target.float()) ** 2).reshape(batch, -1), 1).mean()
         return out, target, loss, noise, packed
-
-    for _ in range(2):
-        for _ in range(accumulation):
-            held = iteration()
-            held[2].backward()
-        optimizer.step()
-        optimizer.zero_grad()
 """
 _UNET_LOOP = """
     latents = torch.zeros(batch, 4, side, side, device="cuda", dtype=dtype)
@@ -181,13 +174,6 @@ _UNET_LOOP = """
         out = call(noisy, timesteps, prompts, return_dict=False, **more)
         loss = torch.nn.functional.mse_loss(out.float(), noise.float(), reduction="mean")
         return out, noisy, loss, noise
-
-    for _ in range(2):
-        for _ in range(accumulation):
-            held = iteration()
-            held[2].backward()
-        optimizer.step()
-        optimizer.zero_grad()
 """
 _DIT_LOOP = """
     latents = torch.zeros(batch, 4, side, side, device="cuda", dtype=dtype)
@@ -230,8 +216,8 @@ _STEPS = """
         optimizer.zero_grad()
 """
 LOOPS = {
-    "FluxTransformer2DModel": _FLUX_LOOP,
-    "UNet2DConditionModel": _UNET_LOOP,
+    "FluxTransformer2DModel": _FLUX_LOOP + _STEPS,
+    "UNet2DConditionModel": _UNET_LOOP + _STEPS,
     "DiTTransformer2DModel": _DIT_LOOP + _STEPS,
     "SD3Transformer2DModel": _SD3_LOOP + _STEPS,
 }

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from oomph.memory.categories import Category
 from oomph.phases import Phase
+from oomph.predict.compose.keys import key_of
 from oomph.predict.compose import pieces
 from oomph.predict.compose.denoise_around import Around
-from oomph.predict.compose.denoise_play import Log, Player, Segment
+from oomph.predict.compose.denoise_log import Log, Segment
+from oomph.predict.compose.denoise_play import Player
 from oomph.predict.compose.denoise_setup import Denoising
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
@@ -177,7 +179,7 @@ def log_of(denoising: Denoising, accumulates: bool, grad: bool = True) -> Log:
         tuple(sorted(denoising.dims.items())),
         denoising.variant.precision,
         str(denoising.variant.more),
-        pieces.key_of(setup),
+        key_of(setup),
         job.checkpointing.mode,
         accumulates,
         grad,

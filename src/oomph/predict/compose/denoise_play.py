@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oomph.memory.categories import Category
+from oomph.predict.compose.denoise_log import GradOf, Log, Segment
 from oomph.predict.compose.denoise_setup import Denoising
 from oomph.predict.engine.adapters import PeftAdapters
 from oomph.predict.engine.graph import Grads, Graph, Node
@@ -23,40 +24,6 @@ from oomph.predict.engine.widening import Widening
 from oomph.predict.programs.load import Program
 from oomph.predict.programs.parts import Part
 from oomph.predict.sink import rounded
-
-
-@dataclass(frozen=True)
-class GradOf:
-    """A gradient of a parameter: the block, the parameter's name, bytes."""
-
-    block: int
-    parameter: str
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Events of one part, from `begin` to `end`. `module`: the module of a stack that it is, or "". `grads`: gradients
-    that are there at its end."""
-
-    begin: int
-    end: int
-    module: str
-    grads: tuple[GradOf, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Log:
-    """What one forward and backward do: `events` has n for an allocation of block n and ~n for a free. `kept`: blocks
-    that the loop's variables hold."""
-
-    events: Sequence[int]
-    sizes: Sequence[int]
-    labels: Sequence[tuple[Category, str]]
-    forward: tuple[Segment, ...]
-    backward: tuple[Segment, ...]
-    kept: tuple[int, ...]
-    inputs: int
 
 
 @dataclass
