@@ -9,7 +9,7 @@ import torch
 from functorch.compile import aot_function, make_boxed_func, min_cut_rematerialization_partition
 
 from oomph.job.model import Batch, Dimension, Framework, Job, Model, Precision
-from oomph.predict.compose import pieces
+from oomph.predict.compose import pieces, scopes
 from oomph.predict.compose.run import setup_of
 from oomph.predict.frameworks import variants
 
@@ -94,7 +94,7 @@ def planned(family: str) -> Counter[int]:
         compile=True,
     )
     setup = setup_of(job, variants(job)[0])
-    scope = pieces._compiled(setup, pieces.Mode(), pieces.section(setup, "block"))
+    scope = scopes.compiled_scope(setup, pieces.Mode(), pieces.section(setup, "block"))
     assert scope.partition is not None
     found: Counter[int] = Counter()
     for storage in scope.partition.saved:

@@ -10,8 +10,8 @@ import pytest
 from oomph.job.model import Batch, Checkpointing, Framework, Hardware, Job, Lora, Method, Precision
 from oomph.job.names import model
 from oomph.job.resolve import resolve
-from oomph.predict.compose import pieces
-from oomph.predict.compose.keys import structure_of
+from oomph.predict.compose import block_piece, pieces
+from oomph.predict.compose.keys import Keyed, structure_of
 from oomph.predict.compose.run import setup_of
 from oomph.predict.compose.setup import Setup
 from oomph.predict.engine.piece import build
@@ -49,6 +49,6 @@ def test_it_depends_on_the_structure_alone(name, method):
             build(scope, pieces.section(its, mode.kind), requires=True, pinned=True)
             ends = (scope.last_save, scope.saves_results, scope.last_added)
             found[structure_of(its), id(its.program), accumulates].add(ends)
-            assert pieces._last_save(object(), pieces.Keyed(its), mode) == ends
+            assert block_piece._last_save(object(), Keyed(its), mode) == ends
     assert len(found) < 3 * 2 * 4 * 2
     assert all(len(each) == 1 for each in found.values())

@@ -12,6 +12,7 @@ from functools import lru_cache
 from oomph.memory.categories import Category
 from oomph.predict.compose import pieces
 from oomph.predict.compose.inference import NO_GRAD
+from oomph.predict.compose.keys import Keyed, key_of
 from oomph.predict.compose.setup import Setup
 from oomph.predict.engine import losses
 from oomph.predict.engine.heap import ITEM, Tensor
@@ -45,11 +46,11 @@ class LastPosition:
 
 def last_position(setup: Setup, all_positions: bool) -> LastPosition:
     """The end for a setup, made once."""
-    return _last_position(pieces.key_of(setup), pieces.Keyed(setup), all_positions)
+    return _last_position(key_of(setup), Keyed(setup), all_positions)
 
 
 @lru_cache(maxsize=256)
-def _last_position(_key: tuple[object, ...], keyed: pieces.Keyed, all_positions: bool) -> LastPosition:
+def _last_position(_key: tuple[object, ...], keyed: Keyed, all_positions: bool) -> LastPosition:
     setup = keyed.setup
     rows, tokens, vocab = setup.dims["b"], setup.dims["s"], setup.dims.get("vocab", 0)
     kept = rows * (tokens if all_positions else 1)

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from oomph.memory.categories import Category
 from oomph.predict.compose import pieces
+from oomph.predict.compose.keys import Keyed, key_of
 from oomph.predict.compose.pieces import Mode
 from oomph.predict.compose.setup import Setup
 from oomph.predict.engine import losses
@@ -38,11 +39,11 @@ def scored_positions(setup: Setup) -> int:
 def log_probs(setup: Setup, mode: Mode) -> Piece:
     """Final norm, log-probabilities, and (with `mode.grad`) a loss of them. What runs until the model returned is the
     piece's `model`."""
-    return _log_probs(pieces.key_of(setup), pieces.Keyed(setup), mode, setup.job.objective)
+    return _log_probs(key_of(setup), Keyed(setup), mode, setup.job.objective)
 
 
 @lru_cache(maxsize=256)
-def _log_probs(_key: tuple[object, ...], keyed: pieces.Keyed, mode: Mode, _objective: object) -> Piece:
+def _log_probs(_key: tuple[object, ...], keyed: Keyed, mode: Mode, _objective: object) -> Piece:
     setup = keyed.setup
     scope = pieces.scope_of(setup, mode)
     weight = f"{setup.architecture.head}.weight"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from oomph.predict.compose import pieces
+from oomph.predict.compose.keys import Keyed, key_of
 from oomph.predict.compose.pieces import Mode
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import Units
@@ -54,11 +55,11 @@ def with_score(setup: Setup, units: Units) -> Units:
 
 def rewards(setup: Setup, mode: Mode) -> Piece:
     """Final norm, a score of each position, and (with `mode.grad`) a loss of them."""
-    return _rewards(pieces.key_of(setup), pieces.Keyed(setup), mode)
+    return _rewards(key_of(setup), Keyed(setup), mode)
 
 
 @lru_cache(maxsize=256)
-def _rewards(_key: tuple[object, ...], keyed: pieces.Keyed, mode: Mode) -> Piece:
+def _rewards(_key: tuple[object, ...], keyed: Keyed, mode: Mode) -> Piece:
     setup = keyed.setup
     scope = pieces.scope_of(setup, mode)
     norm, number, _ = losses.split_at_head(

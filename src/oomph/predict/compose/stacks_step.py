@@ -11,7 +11,7 @@ from oomph.errors import UsageError
 from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.compose.evaluate import evaluating, save
-from oomph.predict.compose.pieces import key_of
+from oomph.predict.compose.keys import key_of
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.stacks import Stacks
 from oomph.predict.compose.stacks_play import Arrival, Cut, Played, Way, play
