@@ -113,6 +113,13 @@ class Request:
     type=click.Path(),
     help="Write the job as it was understood to FILE (.toml), which oomph plan reads.",
 )
+@click.option(
+    "--against",
+    metavar="RUN",
+    type=click.Path(),
+    help="Hold the prediction against a recorded run, phase by phase, and say what a difference comes from. Without a "
+    "job, the one that the run recorded.",
+)
 @quiet_option
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of a bug.")
 @colour_option
@@ -128,6 +135,7 @@ def command(ctx: click.Context, /, **options: object) -> None:
     oomph plan config.json args.yaml accelerate.yaml zero3.json --gpu h100x8
     oomph plan job.toml --set batch.micro=4 --explain
     oomph plan llama-3.1-8b --gpu a100-80gb --seq 8192 --fit --headroom 10%
+    oomph plan job.toml --against runs/last
 
     An input is a model's name, a folder with a config.json, a job file, or a configuration of the frameworks that
     people train with (docs/job-files.md); several are merged, and flags have the last word. What neither says is
@@ -141,6 +149,7 @@ def command(ctx: click.Context, /, **options: object) -> None:
     known = {name: value for name, value in options.items() if name in own}
     request = Request(**known, more=more)  # type: ignore[arg-type] # click has checked the types
     ctx.find_root().meta["oomph.verbose"] = request.verbose
+    from oomph.cli import plan_against
     from oomph.cli.plan_run import run
 
-    ctx.exit(run(request))
+    ctx.exit(plan_against.run(request) if plan_against.asked(request) else run(request))

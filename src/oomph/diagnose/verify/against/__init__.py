@@ -1,0 +1,1 @@
+"""A prediction held against a recorded run: `oomph plan JOB --against RUN`. `compare.against` does it."""

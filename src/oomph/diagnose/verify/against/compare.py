@@ -1,0 +1,153 @@
+"""Predicted and recorded, phase by phase."""
+
+from __future__ import annotations
+
+from oomph.diagnose.verify.against.categories import categories_of
+from oomph.diagnose.verify.against.causes import Predict, causes
+from oomph.diagnose.verify.against.model import Against, Beside, Row
+from oomph.diagnose.verify.against.recorded_job import RecordedJob, recorded_job
+from oomph.diagnose.verify.checks.prediction import plan_of
+from oomph.diagnose.verify.view import (
+    beside as beside_of,
+)
+from oomph.diagnose.verify.view import (
+    ended,
+    highest,
+    peaks,
+    readable,
+    settled,
+    unjudged,
+    why_not_readable,
+)
+from oomph.errors import OomphError
+from oomph.evidence.run.data import Peaks, RankData, RunData
+from oomph.job.model import Job
+from oomph.phases import Phase
+from oomph.predict.model import PhasePeak, Plan, RankPlan
+
+
+def against(data: RunData, job: Job, plan: Plan, predict: Predict, source: str) -> Against:
+    """The comparison of a run with the plan of a job. `predict` plans the job as the run had it; `source` says in words
+    where the job comes from."""
+    notes = [*data.notes, *(f"{reason[0].upper()}{reason[1:]}." for reason in unjudged(data))]
+    if not plan.ranks:
+        return Against(data, plan, source, None, (), notes=tuple(notes))
+    ran = _ran(data, notes)
+    rank = _fullest(data)
+    base = plan_of(plan, 0 if rank is None else rank.rank)
+    found, together = causes(data, job, ran, predict, base)
+    phases = list(base.phases)
+    for each in data.ranks.values():
+        phases += [phase for phase in each.summaries if phase not in phases and phase is not Phase.UNKNOWN]
+    rows = tuple(_row(data, plan, phase, together) for phase in phases)
+    table = categories_of(data, plan)
+    return Against(
+        data,
+        plan,
+        source,
+        base,
+        rows,
+        found,
+        None if rank is None else _beside(rank, base),
+        None if isinstance(table, str) else table,
+        table if isinstance(table, str) else "",
+        tuple(notes),
+    )
+
+
+def _ran(data: RunData, notes: list[str]) -> RecordedJob | None:
+    """The job that the run itself describes."""
+    try:
+        return recorded_job(data)
+    except OomphError as error:
+        notes.append(f"What the run was set to is not compared with the job: {error}")
+        return None
+
+
+def _fullest(data: RunData) -> RankData | None:
+    """The rank with the highest peak."""
+    return max(data.ranks.values(), key=lambda rank: rank.peak_allocated_bytes, default=None)
+
+
+def _row(data: RunData, plan: Plan, phase: Phase, together: RankPlan | None) -> Row:
+    """One phase on the rank that recorded the most in it."""
+    rank = max(
+        (rank for rank in data.ranks.values() if phase in rank.summaries),
+        key=lambda rank: rank.summaries[phase].peak_allocated_bytes,
+        default=None,
+    )
+    if rank is None:
+        return Row(phase, None, plan_of(plan, 0).phases.get(phase), open="it was not recorded")
+    summary = rank.summaries[phase]
+    predicted = plan_of(plan, rank.rank).phases.get(phase)
+    row = Row(
+        phase,
+        rank.rank,
+        predicted,
+        _allocated(summary.first),
+        _allocated(summary.later),
+        summary.peak_reserved_bytes or None,
+    )
+    within, why = _within(rank, row, predicted)
+    expected = None if together is None else together.phases.get(phase)
+    return Row(
+        phase,
+        rank.rank,
+        predicted,
+        row.first,
+        row.later,
+        row.reserved,
+        within,
+        why,
+        None if expected is None else expected.allocated_bytes,
+        None if expected is None else expected.low_bytes,
+        None if expected is None else expected.high_bytes,
+    )
+
+
+def _allocated(its: Peaks | None) -> int | None:
+    return None if its is None else its.allocated_bytes
+
+
+def _within(rank: RankData, row: Row, predicted: PhasePeak | None) -> tuple[bool | None, str]:
+    """Whether what was recorded lies in the interval; or why that cannot be told."""
+    recorded = row.recorded
+    if predicted is None:
+        return None, "it is not predicted"
+    if not readable(rank) or recorded is None:
+        return None, why_not_readable(rank)
+    needed = highest(each for each in peaks(rank, "allocated", row.phase) if each.needed)
+    most = max(recorded, 0 if needed is None else needed.size_bytes)
+    if most > predicted.high_bytes:
+        return False, ""
+    if recorded >= predicted.low_bytes:
+        return True, ""
+    if not settled(rank):
+        return None, f"rank {rank.rank} {ended(rank)}: its peak may lie higher"
+    if row.later is None and row.phase not in (Phase.INIT, Phase.LOAD):
+        return None, "only the first step was recorded, in which the optimizer's states are not there yet"
+    return False, ""
+
+
+def _beside(rank: RankData, base: RankPlan) -> Beside:
+    """What of the fullest rank's card was not in tensors."""
+    held = [summary for summary in rank.summaries.values() if summary.peak_reserved_bytes]
+    top = max(held, key=lambda each: each.peak_reserved_bytes, default=None)
+    its = None if top is None else base.phases.get(top.phase)
+    cached = None if top is None else top.peak_reserved_bytes - top.peak_allocated_bytes
+    planned = None
+    if its is not None and its.reserved_bytes is not None:
+        planned = its.reserved_bytes - its.allocated_bytes
+    every = [one for each in rank.summaries.values() for one in (each.first, each.later) if one is not None]
+    outside = [one.outside_bytes for one in every if one.outside_bytes is not None]
+    others = [one.other_processes_bytes for one in every if one.other_processes_bytes is not None]
+    return Beside(
+        rank.rank,
+        cached,
+        planned,
+        max(outside, default=None),
+        base.outside.low_bytes,
+        base.outside.high_bytes,
+        beside_of(rank),
+        max(others, default=None),
+    )
