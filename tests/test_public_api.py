@@ -18,6 +18,7 @@ PUBLIC = {
     "__version__",
     "explain",
     "plan",
+    "record",
     "snapshot",
     "trace",
 }

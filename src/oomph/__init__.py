@@ -18,6 +18,7 @@ __all__ = [
     "__version__",
     "explain",
     "plan",
+    "record",
     "snapshot",
     "trace",
 ]
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from oomph.errors import OomphError
     from oomph.job.model import Job
     from oomph.predict.model import Plan
+    from oomph.recording.api import record
 
 _LAZY = {
     "explain": "oomph.api",
     "plan": "oomph.api",
+    "record": "oomph.recording.api",
     "snapshot": "oomph.api",
     "trace": "oomph.api",
     "Diagnosis": "oomph.diagnose.model",

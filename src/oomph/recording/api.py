@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: Entries of PyTorch's memory history that a snapshot has at most.
 HISTORY = 100_000
 _current: list[Recording] = []
+_latest: list[Recording] = []
 
 
 def record(
@@ -70,6 +71,7 @@ def record(
     recording = _make(run_dir, name, every, device, tuple(listeners), tuple(exports))
     recording.begin(name, tags or {}, HISTORY if history is True else int(history))
     _current.append(recording)
+    _latest[:] = [recording]
     recording.watch(model, optimizer)
     _fingerprint(recording, model, arguments, data)
     if warn:
@@ -85,6 +87,11 @@ def current() -> Recording | None:
     while _current and not _current[-1].active:
         _current.pop()
     return _current[-1] if _current else None
+
+
+def latest() -> Recording | None:
+    """The last recording of this process, whether it goes on or has ended."""
+    return _latest[-1] if _latest else None
 
 
 def _check(longest: object, evaluation: object, steps: object, every: object) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 2_000
 CLAIMS = "claims"
+#: A bound so much above what was seen says nothing about the data.
+_FAR = 8
 
 
 class Forecast:
@@ -36,11 +38,25 @@ class Forecast:
         self.evaluation = evaluation
         self.total_steps = total_steps
         self.result_bytes = 0
+        self._guess = (0, "")
         self._sizes = sizes_of(model)
 
     def model(self, model: object) -> None:
         """The model, where it comes later than the recording."""
         self._sizes = sizes_of(model)
+
+    def guess_longest(self, longest: int, bound: str) -> None:
+        """A length that nothing is longer than, though nothing need be as long: believed where lengths differ."""
+        self._guess = (longest, bound)
+
+    def _longest(self) -> tuple[int, str]:
+        if self.longest or not self._guess[0]:
+            return self.longest, self.bound
+        lengths = {one.length for one in self._seen}
+        longest, bound = self._guess
+        if len(lengths) < 2 or longest > _FAR * max(lengths):
+            return 0, ""
+        return longest, bound
 
     def step(self, record: StepRecord) -> None:
         """A step has completed. Called in the training thread: it only takes down numbers."""
@@ -72,10 +88,11 @@ class Forecast:
         )
         full, local, gradients = self._sizes
         phases = self._recording.phases
+        longest, bound = self._longest()
         coming = Coming(
             capacity_bytes=capacity,
-            longest=self.longest,
-            bound=self.bound,
+            longest=longest,
+            bound=bound,
             evaluation_rows=0 if Phase.EVAL in phases.occurred else self.evaluation,
             result_bytes=self.result_bytes,
             gradient_bytes=gradients,

@@ -7,11 +7,14 @@ Compiled models: hooks stay outside of the graph. A hook that is traced by torch
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from oomph.phases import Phase
 from oomph.recording.batch import Signature
 from oomph.recording.steps import Steps
+
+_FIRST_STEPS, _MOST_RESULTS = 3, 64
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -57,7 +60,12 @@ class Hooks:
             self._patches.when_undone(handle.remove)
         one.watch_compiled_call(self._patches)
 
-    # -- autograd ------------------------------------------------------------------------------------------
+    def forget(self) -> None:
+        """The end: whoever holds the recording does not hold the models."""
+        self._models.clear()
+        self.steps = Steps()
+
+    # -- autograd ---------------------------------------------------------------------------------------------
 
     def _autograd(self) -> None:
         import torch.autograd
@@ -205,6 +213,20 @@ def _wrapper_code(optimizer: Any) -> Any:
     return optimizer.profile_hook_step(step).__code__
 
 
+def tensor_bytes(value: Any, depth: int = 0) -> int:
+    """Bytes of the tensors in what a forward returned."""
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    if depth > 2:
+        return 0
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        return sum(tensor_bytes(one, depth + 1) for one in value[:_MOST_RESULTS])
+    return 0
+
+
 class Model:
     """The hooks of one root model."""
 
@@ -252,10 +274,13 @@ class Model:
         hooks.evaluates_with_gradients = self._trained
         return Phase.EVAL if self._trained else Phase.FORWARD
 
-    def after(self, _module: Any, _args: Any, _result: Any) -> None:
+    def after(self, _module: Any, _args: Any, result: Any) -> None:
         """The model's forward ends; also when it raises."""
         if self._torch.compiler.is_compiling():
             return
+        forecast = self._recording.forecast
+        if forecast is not None and self._recording.phases.step < _FIRST_STEPS:
+            forecast.result_bytes = max(forecast.result_bytes, tensor_bytes(result))
         error = sys.exc_info()[1]
         if self._handled and id(error) == self._handled[-1]:
             error = None  # an exception that is being handled outside, and did not come from here

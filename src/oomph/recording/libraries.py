@@ -21,6 +21,7 @@ FUNCTIONS = (
     ("transformers.modeling_utils", "PreTrainedModel", "save_pretrained", Phase.SAVE),
     ("transformers.trainer", "Trainer", "_save_checkpoint", Phase.SAVE),
     ("transformers.trainer", "Trainer", "save_model", Phase.SAVE),
+    ("transformers.trainer", "Trainer", "evaluation_loop", Phase.EVAL),
     ("transformers.generation.utils", "GenerationMixin", "generate", Phase.GENERATE),
     ("peft.peft_model", "PeftModel", "save_pretrained", Phase.SAVE),
     ("accelerate.accelerator", "Accelerator", "save_state", Phase.SAVE),

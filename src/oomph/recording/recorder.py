@@ -74,6 +74,10 @@ class Recording:
         #: The run directory; None where there is none, and records are only in memory.
         self.directory = directory
         self.active = False
+        #: Whoever explains the failure itself says so here.
+        self.quiet = False
+        #: The `id` of the exception that ended it.
+        self.ended_with = 0
         self.troubles = troubles
         self.writer = Writer(directory, rank.rank, troubles.complain)
         self.listeners = Listeners(listeners, troubles.complain)
@@ -321,6 +325,7 @@ class Recording:
             self._take_away()
 
     def _finish(self, error: BaseException | None) -> Callable[[], None] | None:
+        self.ended_with = id(error) if error is not None else 0
         outcome = outcome_of(error)
         # Who catches it, prints something and leaves has not gone on.
         if outcome == "completed" and self.failures.open is not None and not self._leaves_in_order(error):
@@ -334,7 +339,7 @@ class Recording:
         if outcome != "oom" or self.failures.last is None:
             return None
         sentence = said(self.failures.last, self.rank.rank, self.rank.world_size, self.directory)
-        return lambda: say(sentence)
+        return lambda: None if self.quiet else say(sentence)
 
     def _leaves_in_order(self, error: BaseException | None) -> bool:
         return isinstance(error, SystemExit) and error.code in (None, 0)
@@ -342,6 +347,7 @@ class Recording:
     def _take_away(self) -> None:
         self.background.stop()
         self.patches.undo()
+        self.hooks.forget()
         self.endings.remove()
         for close in (self.device.close, self._host.close, self.writer.close):
             try:
