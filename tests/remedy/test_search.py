@@ -14,9 +14,10 @@ from oomph.job.model import Batch, Checkpointing, Hardware, Job, Parallel, Preci
 from oomph.phases import Phase
 from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES
+from oomph.remedy.choice import key_of
 from oomph.remedy.pareto import dominates
 from oomph.remedy.room import upper
-from oomph.remedy.search import FitResult, fit, key_of
+from oomph.remedy.search import FitResult, fit
 from tests.remedy.jobs import EIGHT, GIB, ONE, needs, plan_of
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oomph.remedy.choice import Choice
 from oomph.remedy.costs import FORMULAS, Cost
-from oomph.remedy.search import Choice, FitResult
+from oomph.remedy.search import FitResult
 from oomph.remedy.starving import shortage
 from oomph.report.plan.job_words import tidy
 from oomph.report.plan.words import Rows, phase_of
 from oomph.units import format_bytes
 
-#: Fidelity from which results are other ones (see `remedy.search`).
+#: Fidelity from which results are other ones (see `remedy.choice`).
 _OTHER = 10
 _MINUTE = 120
 

@@ -12,6 +12,7 @@ from oomph.remedy import largest as remedy_largest
 from oomph.remedy import machines as remedy_machines
 from oomph.remedy import search
 from oomph.remedy.changes import Change
+from oomph.remedy.choice import Choice
 from oomph.remedy.costs import FORMULAS, Cost
 from oomph.report import schemas
 from oomph.report.plan import fit_words, search_words
@@ -121,7 +122,7 @@ def _document(
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
-def _choice(found: search.FitResult, choice: search.Choice) -> wire.Choice:
+def _choice(found: search.FitResult, choice: Choice) -> wire.Choice:
     before: Cost | None = found.base_cost
     changes = []
     job = found.base.job
