@@ -22,7 +22,9 @@ COMMANDS = {
     "snapshot": "oomph.cli.snapshot",
     "plan": "oomph.cli.plan",
     "trace": "oomph.cli.trace",
+    "record": "oomph.cli.record",
     "verify": "oomph.cli.verify",
+    "runs": "oomph.cli.runs",
     "rule": "oomph.cli.rule",
     "rules": "oomph.cli.rules",
     "completion": "oomph.cli.completion",
@@ -114,6 +116,7 @@ def cli() -> None:
     oomph snapshot oom.pickle        the same from a memory snapshot: what was alive, what if
     oomph plan llama-3.1-8b          what a job will need, before there is a script or a GPU
     oomph trace -- train.py          what a script would need, without a GPU
+    oomph record -- torchrun ...     run a job, record where its memory goes, explain when it fails
 
     Exit codes: 0 no failure for lack of memory, 1 one was found, 2 the command could not do its work, 130 interrupted
     with Ctrl-C.

@@ -1,0 +1,36 @@
+"""What is asked of `oomph record -- CMD`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MIB = 1 << 20
+#: Of each of the command's streams so much is kept: half from its beginning, half from its end.
+KEEP_BYTES = 2048 * MIB
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command and how it is recorded. `run_dir` None: a new folder in `oomph-runs/`. `every`: seconds between two
+    looks at the GPUs, 0 for none. `auto`: scripts record themselves without a change."""
+
+    command: tuple[str, ...]
+    run_dir: Path | None = None
+    name: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    every: float = 1.0
+    keep_bytes: int = KEEP_BYTES
+    auto: bool = True
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How it went. `exit_code` is what the shell gets: the command's, or 128 + the signal that ended it.
+    `directory` None: nothing could be recorded anywhere."""
+
+    exit_code: int
+    signal: int | None
+    seconds: float
+    directory: Path | None
