@@ -16,12 +16,21 @@ class Device(Protocol):
     `begin` and `read` cost microseconds: they run at each boundary of a phase.
     """
 
-    #: "cuda" or "cpu"; the device's index as the process sees it; its name ("NVIDIA A100-SXM4-40GB").
-    kind: str
-    index: int
-    name: str
-    #: What does not hold of this device's numbers, a sentence each (`Header.limits`).
-    limits: tuple[str, ...]
+    @property
+    def kind(self) -> str:
+        """What it is: "cuda" or "cpu"."""
+
+    @property
+    def index(self) -> int:
+        """The device's index as the process sees it."""
+
+    @property
+    def name(self) -> str:
+        """Its name ("NVIDIA A100-SXM4-40GB"); "" while it is not known."""
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What does not hold of this device's numbers, a sentence each (`Header.limits`)."""
 
     def begin(self) -> None:
         """A new phase begins: peaks count from now on. What the script reads of peaks stays as it would be without."""

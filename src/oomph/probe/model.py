@@ -42,7 +42,11 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Gpu(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One GPU of this host. `index` is the driver's, `uuid` what stays the same whatever CUDA_VISIBLE_DEVICES says."""
+    """One GPU of this host. `index` is the driver's, `uuid` what stays the same whatever CUDA_VISIBLE_DEVICES says.
+
+    A GPU that is cut into MIG devices is not there itself: each of them is, with the GPU's index and a uuid of its own.
+    `missing`: what of it could not be read, and why.
+    """
 
     index: int
     uuid: str = ""
@@ -52,6 +56,7 @@ class Gpu(msgspec.Struct, frozen=True, omit_defaults=True):
     free_bytes: int | None = None
     utilization: int | None = None
     processes: tuple[Process, ...] = ()
+    missing: str = ""
 
 
 class Host(msgspec.Struct, frozen=True, omit_defaults=True):

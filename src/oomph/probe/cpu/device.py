@@ -160,7 +160,9 @@ class CpuDevice:
         if self._closed:
             return
         self._closed = self._mode.closed = True
+        self._card.settle()
         self._card.observers.clear()
+        self._storages.forget()
         resizing.remove(self._storages)
         if threading.get_ident() == self._thread:
             remove(self._mode)

@@ -66,6 +66,10 @@ class Storages:
         with self.card.without_limit():
             self.see(storage)
 
+    def forget(self) -> None:
+        """Nothing is heard of any storage any more."""
+        self.blocks.clear()
+
     def frames_by_address(self) -> dict[int, list[dict[str, Any]]]:
         """Where each block that is held was taken."""
         return {block.address: block.frames for block, _ in list(self.blocks.values()) if block is not None}
