@@ -10,6 +10,7 @@ that fails says it in two lines; the whole is in the run directory (`oomph expla
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def explain(error: BaseException) -> list[str]:
     diagnosis = _diagnosis(error, directory, record)
     if diagnosis is None or not diagnosis.findings:
         return said
-    if world > 1:
+    if world > 1 or os.environ.get("OOMPH_COMMAND"):  # `oomph record -- CMD` explains when all ranks have ended
         finding = diagnosis.findings[0]
         first = f" First: {diagnosis.advice.first.text}" if diagnosis.advice is not None else ""
         return [*said, f"oomph: {finding.name} ({finding.certainty.value}, {finding.code}).{first}"]

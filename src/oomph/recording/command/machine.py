@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-
 from oomph.probe.base import Machine
 
 
-def this_machine() -> Machine | None:
-    """All GPUs and the main memory of this host; None where nothing can be read."""
-    make = getattr(importlib.import_module("oomph.probe.choose"), "machine", None)
-    made: Machine | None = make() if make is not None else None
-    return made
+def this_machine() -> Machine:
+    """All GPUs and the main memory of this host. Its `why` says what cannot be read."""
+    from oomph.probe.machine import machine
+
+    return machine()

@@ -63,6 +63,7 @@ def _run(
     channels: list[Channel] = []
     if directory is not None:
         given["OOMPH_RUN_DIR"] = str(directory.path)
+        given["OOMPH_COMMAND"] = "1"  # ranks say in two lines what is explained here at the end
         if asked.auto:
             given = with_hook(given)
         channels = _channels(say)
