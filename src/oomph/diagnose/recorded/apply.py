@@ -11,6 +11,7 @@ from oomph.evidence.model import Evidence, Position, Quote
 from oomph.evidence.run.data import Doing, Outcome, RankData, RunData
 from oomph.evidence.run.documents import error_words
 from oomph.evidence.run.facts import shapes
+from oomph.evidence.run.host import host_use
 from oomph.phases import Phase
 
 #: A phase in which others occur: a traceback that names the inner one does not contradict it.
@@ -146,6 +147,12 @@ def notes_with(records: Records, explained: Recorded | None) -> list[str]:
         if explained.oom.batch:
             notes.append(f"Batch of the failed step, as recorded: {shapes(explained.oom.batch)}.")
         notes += [f"Not recorded when the request failed: {text}." for text in explained.oom.missing[:6]]
+    elif explained is not None:
+        use = host_use(explained.run, explained.rank)
+        if use is not None:
+            notes.append(
+                f"Host memory when it was last read before rank {explained.rank.rank} ended: {use.says}."
+            )
     return notes
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from oomph.evidence.model import Document, Fact, GpuProcess, GpuReading, Line, Position
 from oomph.evidence.run.data import RankData, RunData
+from oomph.evidence.run.files import host_file
 from oomph.evidence.run.model import GPUS, GpuSample
 from oomph.probe.model import Gpu
 from oomph.units import Amount, format_bytes
@@ -35,7 +36,7 @@ def readings_of(run: RunData, index: int) -> Readings | None:
         return None
     host = rank.header.host
     until = rank.oom.time if rank.oom is not None else rank.last_time
-    samples = [one for one in run.gpus.get(host, ()) if one.gpus]
+    samples = [one for one in run.gpus.get(host_file(host), ()) if one.gpus]
     before = [one for one in samples if until is None or one.time <= until] or samples[:1]
     for sample in reversed(before[-20:]):
         gpu = _card(sample, rank)
@@ -54,7 +55,7 @@ def _card(sample: GpuSample, rank: RankData) -> Gpu | None:
 
 
 def _readings(run: RunData, host: str, sample: GpuSample, gpu: Gpu, rank: RankData, index: int) -> Readings:
-    document = Document(f"{run.path.rstrip('/')}/{GPUS}/{host}.jsonl", [], index=index)
+    document = Document(f"{run.path.rstrip('/')}/{GPUS}/{host_file(host)}.jsonl", [], index=index)
     made = Readings(document)
     number = rank.header.device_index if rank.header is not None else None
     device = gpu.index if number is None else number

@@ -40,7 +40,7 @@ def facts_of(run: RunData, rank: RankData) -> Iterator[tuple[str, str]]:
         if name not in said:
             yield name, value
     header = rank.header
-    if header is not None and header.device and "gpu_name" not in said and header.device_index is not None:
+    if header is not None and "gpu_name" not in said and header.device.strip().lower() not in ("", "cpu"):
         yield "gpu_name", header.device
 
 

@@ -9,6 +9,12 @@ from typing import BinaryIO, Protocol
 from oomph.evidence.run.model import END, RANKS, RUN
 
 
+def host_file(host: str) -> str:
+    """A host's name as the names of files have it."""
+    name = "".join(one if one.isalnum() or one in "._-" else "-" for one in host)
+    return name.strip(".")[:100] or "host"
+
+
 class Files(Protocol):
     """The files below a run directory, by names with forward slashes ("ranks/rank-00003.jsonl")."""
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from oomph.evidence.run.data import RankData, RunData
+from oomph.evidence.run.files import host_file
 from oomph.probe.model import Host
 from oomph.units import format_bytes
 
 #: A cgroup without a limit is given the largest number of pages.
 _NO_LIMIT_BYTES = 1 << 60
+#: A rank may live so long after its last sign of life: a reading within it is taken for one before its end.
+_REACH_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class HostUse:
-    """What was in use of what there was, and a sentence that says whose figures these are. `seconds_before`: how long
-    before the rank's last sign of life, None where the clocks are not comparable."""
+    """What was in use of what there was at `time`, and a sentence that says whose figures these are."""
 
     used_bytes: int
     limit_bytes: int
@@ -30,7 +32,15 @@ def host_use(run: RunData, rank: RankData) -> HostUse | None:
     """
     host = rank.header.host if rank.header is not None else ""
     found: list[HostUse] = []
-    samples = [one for one in run.gpus.get(host, ()) if one.host is not None]
+    until = rank.last_time if rank.last_time is not None else float("inf")
+    if rank.now is not None:
+        until = max(until, rank.now.time)
+    # What was freed by the end of the process itself says nothing of what it died of.
+    samples = [
+        one
+        for one in run.gpus.get(host_file(host), ())
+        if one.host is not None and one.time <= until + _REACH_SECONDS
+    ]
     if samples and samples[-1].host is not None:
         found += _uses(samples[-1].host, samples[-1].time, samples[-1].host.rss_bytes)
     else:

@@ -186,7 +186,8 @@ class RankReader:
         if not self._ended:
             return None
         if now is not None:
-            why = f"{self._ended} had ended, and nothing that is recorded had begun since"
+            ended = f"step {now.step} had completed" if self._ended == "step" else f"{self._ended} had ended"
+            why = f"{ended}, and nothing that is recorded had begun since"
             return Doing(Phase.UNKNOWN, now.step, True, why)
         step = self._steps_so_far()
         after = "a step" if self._ended == "step" else self._ended

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from oomph.errors import UsageError
+from oomph.evidence.run.files import host_file
 from oomph.evidence.run.model import END, RANKS, RUN, VERSION, Run, RunEnd
 from oomph.recording.command.model import Asked
 from oomph.recording.where import RUNS, new_name
@@ -34,7 +35,7 @@ class Directory:
     @property
     def host(self) -> str:
         """This host's name as files have it."""
-        return host_name()
+        return host_file(socket.gethostname())
 
     def end(self, exit_code: int, signal: int | None, seconds: float, say: Say) -> None:
         """Writes end.json. Of a run on several hosts the first host's command speaks for the run, unless it went well
@@ -45,12 +46,6 @@ class Directory:
             _replace(path, msgspec.json.encode(record) + b"\n")
         except OSError as error:
             say(f"{path} could not be written ({error.strerror or error})")
-
-
-def host_name() -> str:
-    """The host's name, made fit for a file's."""
-    name = "".join(one if one.isalnum() or one in "._-" else "-" for one in socket.gethostname())
-    return name.strip(".")[:100] or "host"
 
 
 def make(asked: Asked, environment: Mapping[str, str], version: str, say: Say) -> Directory | None:

@@ -24,7 +24,7 @@ AT_LEAST_EVERY = 60.0
 #: some ten megabytes for each GPU.
 CROWDED = 20_000
 #: Looking takes at most this share of the time: nvidia-smi may need a second, the driver's library a millisecond.
-MOST_SHARE = 0.05
+MOST_SHARE = 0.2
 
 Say = Callable[[str], None]
 
