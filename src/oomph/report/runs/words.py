@@ -313,9 +313,11 @@ def memory_rows(diff: RunsDiff, everything: bool) -> list[list[str]]:
         ]
     ]
     beyond = {each.key for each in diff.memory if each.beyond}
-    for each in diff.memory:
-        if everything or _is_shown(each, beyond):
-            rows.append([each.label, _before(each), _number(each, each.after), _difference(each)])
+    rows += [
+        [each.label, _before(each), _number(each, each.after), _difference(each)]
+        for each in diff.memory
+        if everything or _is_shown(each, beyond)
+    ]
     return rows if len(rows) > 1 else []
 
 
