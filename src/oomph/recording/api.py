@@ -79,7 +79,34 @@ def record(
 
         recording.forecast = Forecast(recording, model, longest or 0, evaluation or 0, steps or 0)
         recording.background.every(lambda: 1.0, recording.forecast.look)
+        _neighbours(recording)
     return recording
+
+
+def _neighbours(recording: Recording) -> None:
+    """Processes beside the job are named by the first rank of each host, where its GPUs can be read."""
+    if recording.device.kind != "cuda" or recording.rank.local_rank != 0:
+        return
+    from oomph.probe.machine import machine
+    from oomph.recording import neighbours
+    from oomph.recording.forecast import claim
+    from oomph.recording.troubles import say
+
+    try:
+        found = machine()
+        if found.source() == "none":
+            return
+        watch = neighbours.Neighbours(
+            found,
+            neighbours.job_processes(recording.rank),
+            recording.add_note,
+            say,
+            lambda what: claim(recording, what),
+        )
+    except Exception as error:  # noqa: BLE001 - never the job's business
+        recording.trouble(error)
+        return
+    recording.background.every(lambda: neighbours.EVERY_SECONDS, watch.look)
 
 
 def current() -> Recording | None:

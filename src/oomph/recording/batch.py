@@ -46,9 +46,11 @@ def _collect(name: str, value: Any, found: Shapes, depth: int) -> None:
     shape = getattr(value, "shape", None)
     if shape is not None:
         try:
-            found[name] = tuple(int(size) for size in shape)
+            sizes = tuple(int(size) for size in shape)
         except (TypeError, ValueError, RuntimeError):
             return  # nested tensors and symbolic sizes
+        if sizes:  # a number is no part of the batch
+            found[name] = sizes
         return
     if depth >= 2:
         return

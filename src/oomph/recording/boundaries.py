@@ -108,6 +108,7 @@ class Boundaries:
         with self._lock:
             clock = time.monotonic()
             top = self._stack[-1] if self._stack else None
+            gap = top is None
             if top is not None and by and top.by == by and not top.lingers and top.phase is phase:
                 self._close(top, clock, "interrupted")  # its end was never heard of
                 top = self._stack[-1] if self._stack else None
@@ -122,9 +123,9 @@ class Boundaries:
                 if not explicit and (top.phase is phase or top.phase not in _OPEN_TO_HOOKS):
                     return None
                 self._pause(top)
-            elif phase is Phase.BACKWARD and not explicit and self.tells_forward:
+            elif gap and phase is Phase.BACKWARD and not explicit and self.tells_forward:
                 self._forward_before(clock)
-            else:
+            elif gap:
                 self._gap_ends(clock)
             if self.step < 0 and phase in _TRAINING:
                 self.step = 0
@@ -172,6 +173,8 @@ class Boundaries:
             clock = time.monotonic()
             while self._stack[-1] is not opened:
                 self._close(self._stack[-1], clock, raised)
+            if opened.phase is Phase.BACKWARD and (self.tells_forward or len(self._stack) > 1):
+                sharp = True  # what comes next is the next batch's forward, or the rest of the outer phase
             if raised or sharp or opened.explicit or (opened.phase in _SHARP and not linger):
                 self._close(opened, clock, raised)
                 if not self._stack:
