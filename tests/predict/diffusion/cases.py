@@ -60,6 +60,7 @@ class Case:
     recomputed: bool = False
     accumulation: int = 1
     quantized: bool = False
+    efficient: bool = False
 
     def job(self) -> Job:
         """For the plan."""
@@ -79,6 +80,7 @@ class Case:
                 accumulation=self.accumulation,
             ),
             optimizer=Optimizer(),
+            attention="sdpa_efficient" if self.efficient else "sdpa",
             checkpointing=Checkpointing(mode="full" if self.recomputed else "none"),
             framework=Framework(name="diffusers", versions=(("torch", "2.13.0"),)),
             hardware=Hardware(gpu=gpu_named("a100-80gb").short_name),
@@ -90,6 +92,7 @@ class Case:
             import warnings, diffusers, torch.nn.init
             warnings.simplefilter("ignore")
             diffusers.utils.logging.set_verbosity_error()
+            torch.backends.cuda.enable_flash_sdp(not {self.efficient})
             low, cast = {self.precision.startswith("bf16")}, {self.precision.endswith("autocast")}
             dtype = torch.bfloat16 if low else torch.float32
             with torch.device("meta"):
@@ -305,9 +308,9 @@ CASES = (
     _flux("flux-full-bf16-recomputed", precision="bf16", recomputed=True),
     _dit("dit-full", precision="fp32-autocast"),
     _dit("dit-full-recomputed", precision="fp32-autocast", recomputed=True, accumulation=2),
-    _dit("dit-lora-bf16", precision="bf16", lora=("to_q", "to_v", "ff.net.2"), batch=8),
+    _dit("dit-nf4-autocast", lora=("to_q", "to_v", "ff.net.2"), quantized=True),
     _sd3("sd3-lora-recomputed", SD3, lora=ATTENTION, recomputed=True, batch=1),
-    _sd3("sd35-large-full", {**SD3, "qk_norm": "rms_norm"}, precision="fp32-autocast"),
+    _sd3("sd35-large-full", {**SD3, "qk_norm": "rms_norm"}, precision="fp32-autocast", efficient=True),
     _sd3("sd35-medium-lora", SD35, lora=ATTENTION),
     _unet("sd15-lora", SD15, lora=ATTENTION),
     _unet("sd15-full-recomputed", SD15, precision="fp32-autocast", recomputed=True),

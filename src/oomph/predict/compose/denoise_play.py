@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from oomph.memory.categories import Category
 from oomph.predict.compose.denoise_log import GradOf, Log, Segment
 from oomph.predict.compose.denoise_setup import Denoising
+from oomph.predict.compose.denoise_widening import DenoiserWidening
 from oomph.predict.engine.adapters import PeftAdapters
 from oomph.predict.engine.graph import Grads, Graph, Node
 from oomph.predict.engine.heap import Heap, Storage, Tensor
 from oomph.predict.engine.play import run
 from oomph.predict.engine.program import Values
 from oomph.predict.engine.scope import Scope
-from oomph.predict.engine.widening import Widening
 from oomph.predict.programs.load import Program
 from oomph.predict.programs.parts import Part
 from oomph.predict.sink import rounded
@@ -161,9 +161,10 @@ class Player:
             setup.gpu,
             setup.torch,
             autocast=denoising.autocast,
+            efficient=setup.job.attention == "sdpa_efficient",
             adapters=adapters,
             cached=cached,
-            widening=Widening() if denoising.widens else None,
+            widening=DenoiserWidening() if denoising.widens else None,
         )
 
     def _bind(self, scope: Scope, part: Part) -> None:

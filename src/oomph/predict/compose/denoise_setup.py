@@ -44,6 +44,8 @@ _FIXED: dict[str, dict[str, object]] = {
     },
 }
 _HALF = ("bf16", "fp16")
+#: Attention that programs, recorded with sdpa, are played with.
+ATTENTION = ("sdpa", "sdpa_flash", "sdpa_efficient")
 #: Pixels of a latent's side; latents of the side of a transformer's tokens (pipeline_flux.py: _pack_latents; patches
 #: of SD3 and DiT), and of what sizes of UNets are recorded in.
 _LATENT, _PACKED, _GRAIN = 8, 2, 8
@@ -109,7 +111,7 @@ class Denoising:
             for each in self.file.variants
             if each.precision == setup.precision and all(each.more.get(key) == kind[key] for key in kind)
         ]
-        if not found or job.attention not in ("sdpa", "sdpa_flash"):
+        if not found or job.attention not in ATTENTION:
             raise UsageError(
                 f"unsupported: {self.file.family} in {setup.precision} with {job.attention} attention has not been "
                 "recorded; `oomph trace` runs the training script itself."

@@ -9,6 +9,7 @@ from oomph.job.denoising import DENOISERS, DIT, FLUX, SD3, UNET
 from oomph.job.families import dimensions
 from oomph.job.families.build import Reader
 from oomph.job.model import ITEM_BYTES, Job
+from oomph.predict.compose.denoise_setup import ATTENTION
 
 #: What is said of a pipeline's parts that are not on the GPU while training.
 _AWAY = {
@@ -20,7 +21,6 @@ _AWAY = {
 _BY_BLOCK = ("none", "ddp", "fsdp2_full", "fsdp2_no_reshard", "zero1", "zero2")
 _STRATEGIES = {FLUX: _BY_BLOCK, SD3: _BY_BLOCK, UNET: ("none", "ddp"), DIT: ("none", "ddp")}
 _LOSSES = ("default", "eager_fp32", "eager_bf16")
-_ATTENTION = ("sdpa", "sdpa_flash")
 
 
 def applies(job: Job) -> bool:
@@ -43,7 +43,7 @@ def missing(job: Job) -> Iterator[str]:
         yield f"quantised weights or validation images beside {parallel.strategy} of a denoiser"
     if job.compile:
         yield "torch.compile of a denoiser"
-    if job.attention not in _ATTENTION:
+    if job.attention not in ATTENTION:
         yield f"{job.attention} attention of a denoiser"
     if job.loss not in _LOSSES:
         yield f"the loss {job.loss} of a denoiser"
