@@ -24,8 +24,10 @@ def ranks(tmp_path_factory):
         pytest.skip("this PyTorch has no distributed package")
     folder = tmp_path_factory.mktemp("ranks")
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
-        + [str(Path(__file__).with_name("worker.py")), str(folder)],
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)),
+            *(str(Path(__file__).with_name("worker.py")), str(folder)),
+        ],
         capture_output=True,
         text=True,
         check=False,

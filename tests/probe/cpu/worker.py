@@ -6,6 +6,7 @@ import gc
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -47,22 +48,21 @@ def steps(watched, model, trained):
     loss.backward()
     del loss
     watched.note("backward")
-    return x
 
 
 def main(folder):
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    found = {}
+    found: dict[str, Any] = {}
     watched = Watched()
     model = mlp()
     watched.note("made")
     ddp = DistributedDataParallel(model)
     watched.note("wrapped")
-    x = steps(watched, model, ddp)
+    steps(watched, model, ddp)
     found["ddp"] = watched.seen
     watched.device.close()
-    del ddp, model, x
+    del ddp, model
     gc.collect()
 
     watched = Watched()
@@ -72,7 +72,7 @@ def main(folder):
     fully_shard(model)
     gc.collect()
     watched.note("sharded")
-    x = steps(watched, model, model)
+    steps(watched, model, model)
     found["fsdp"] = watched.seen
     watched.device.close()
 

@@ -16,7 +16,7 @@ _HIDDEN = (
     "memory is in use, and the driver names no process: inside a container it shows none of those outside, and often "
     "not its own"
 )
-_OTHER_NUMBERS = "process numbers are not of this container's, from inside which nobody can tell which of them belong to the job"
+_OTHER_NUMBERS = "processes have the host's numbers here: which of them belong to the job cannot be told"
 
 
 def listed(
