@@ -73,12 +73,25 @@ def command_reference() -> str:
     for name in COMMANDS:
         command = cli.get_command(context, name)
         assert command is not None
-        usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=name, parent=context)))
-        parts += [f"## oomph {name}", "", f"    oomph {name} {usage}", "", paragraphs(command.help)]
-        rows = [option_row(option) for option in command.params if isinstance(option, click.Option)]
-        if rows:
-            parts += ["| Option | Meaning |", "|---|---|", *rows, ""]
+        parts += command_section(command, name, context, "##")
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def command_section(command: click.Command, name: str, parent: click.Context, heading: str) -> list[str]:
+    """One command's help and options, and below it the commands of a group."""
+    context = click.Context(command, info_name=name, parent=parent)
+    usage = " ".join(command.collect_usage_pieces(context))
+    path = context.command_path
+    parts = [f"{heading} {path}", "", f"    {path} {usage}", "", paragraphs(command.help)]
+    rows = [option_row(option) for option in command.params if isinstance(option, click.Option)]
+    if rows:
+        parts += ["| Option | Meaning |", "|---|---|", *rows, ""]
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            below = command.get_command(context, each)
+            assert below is not None
+            parts += command_section(below, each, context, f"{heading}#")
+    return parts
 
 
 def paragraphs(text: str | None) -> str:

@@ -17,6 +17,8 @@ _BATCH, _PARAMETERS = 500, 100
 #: Longest value of a parameter that older servers take.
 _LONGEST = 500
 _ODD = re.compile(r"[^\w./ :-]")
+#: Stores for which mlflow-skinny lacks the libraries.
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 _EXPERIMENT = "oomph"
 _STATUS = {"completed": "FINISHED", "interrupted": "KILLED", "killed": "KILLED"}
 
@@ -29,7 +31,7 @@ def _client(uri: str) -> Any:
     try:
         return MlflowClient(tracking_uri=uri or None)
     except Exception as error:  # noqa: BLE001 - stores raise what their libraries raise
-        raise UsageError(f"mlflow:{uri}: {_said(error)}") from None
+        raise UsageError(f"mlflow:{uri}: {_said(error, uri)}") from None
 
 
 class Mlflow:
@@ -168,7 +170,7 @@ def export_run(data: RunData, uri: str) -> str:
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - as above
-        raise UsageError(f"mlflow:{uri}: {_said(error)}") from None
+        raise UsageError(f"mlflow:{uri}: {_said(error, uri)}") from None
     return logger.run_id
 
 
@@ -177,5 +179,8 @@ def _name(text: str) -> str:
     return _ODD.sub("_", text)
 
 
-def _said(error: Exception) -> str:
+def _said(error: Exception, uri: str) -> str:
+    scheme = uri.partition(":")[0].partition("+")[0]
+    if scheme in _DATABASES and "unsupported URI" in str(error):
+        return f"{scheme}: needs the whole of MLflow, not mlflow-skinny: pip install mlflow"
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
