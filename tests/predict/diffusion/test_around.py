@@ -193,6 +193,9 @@ def test_other_denoisers_are_refused():
         ("sd3-lora-recomputed", {"model.config.in_channels": 32}, "this configuration"),
         ("sd35-medium-lora", {"model.config.num_layers": 3}, "this configuration"),
         ("flux-lora", {"model.config.out_channels": 16}, "this configuration"),
+        ("flux-lora", {"model.config.num_single_layers": 0}, "this configuration"),
+        ("dit-full", {"model.config.num_layers": 0}, "this configuration"),
+        ("dit-full", {"model.config.attention_head_dim": 60}, "this configuration"),
     ],
 )
 def test_transformers_that_were_not_recorded_are_refused(name, settings, words):

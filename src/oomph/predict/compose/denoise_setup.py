@@ -265,9 +265,12 @@ def _is_recorded(model: Model) -> bool:
     fixed = _FIXED[model.family]
     read, dims = Reader(model, fixed), dimensions(model)
     same = dims["out_channels"] == _OUT.get(model.family, dims["channels"])
-    # SD3: some block is neither of the first ones nor the last
-    few = model.family == SD3 and dims["layers"] < dims["twice"] + 2
-    return same and not few and all(read.raw(key) == fixed[key] for key in fixed)
+    # of SD3's blocks, one is neither of the first ones nor the last
+    fewest = dims["twice"] + 2 if model.family == SD3 else 1
+    enough = dims["layers"] >= fewest and dims.get("single_layers", 1) > 0
+    # others are padded, or run as ordinary operators (sdp_utils.cpp)
+    flash = dims["head_dim"] % 8 == 0 and dims["head_dim"] <= 256
+    return same and enough and flash and all(read.raw(key) == fixed[key] for key in fixed)
 
 
 def _module_of(name: str, parameter: Parameter) -> str:

@@ -47,7 +47,7 @@ def missing(job: Job) -> Iterator[str]:
         yield f"{job.attention} attention of a denoiser"
     if job.loss not in _LOSSES:
         yield f"the loss {job.loss} of a denoiser"
-    if precision.compute in ("fp8", "tf32") or "fp8" in (precision.weights,):
+    if "fp8" in (precision.compute, precision.weights):
         yield f"a denoiser in {precision.compute}"
     if job.checkpointing.mode not in ("none", "full") or job.checkpointing.reentrant:
         yield "other checkpoints of a denoiser than enable_gradient_checkpointing's"
