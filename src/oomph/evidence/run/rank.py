@@ -66,7 +66,7 @@ class RankReader:
     def _take(self, record: Record) -> None:
         if isinstance(record, Header):
             if self._headers:
-                self._attempts.append(self._outcome(None)[0])
+                self._attempts.append(self._outcome(False)[0])  # another process goes on
             if len(self._headers) < _MOST_HEADERS:
                 self._headers.append(record)
             else:

@@ -81,7 +81,8 @@ class Lines(Generic[T]):
             self._passed_over(line)
             return None
         if isinstance(plain, dict):
-            if plain.get("type") not in _KNOWN_TAGS:
+            tag = plain.get("type")
+            if isinstance(tag, str) and tag not in _KNOWN_TAGS:
                 self.unknown += 1
                 return None
             again = _with_known_phase(plain)
@@ -93,7 +94,8 @@ class Lines(Generic[T]):
 
 def _with_known_phase(plain: dict[Any, Any]) -> Record | None:
     """A record whose phase a newer oomph has invented."""
-    if plain.get("phase") in _PHASES or not isinstance(plain.get("phase"), str):
+    phase = plain.get("phase")
+    if not isinstance(phase, str) or phase in _PHASES:
         return None
     try:
         again: Record = msgspec.convert({**plain, "phase": "unknown"}, Record)
