@@ -47,8 +47,7 @@ class Book:
             return
         if self._full and key not in self._seen:
             self._seen.add(key)
-            if record.phase is Phase.OPTIMIZER:
-                self.flush()  # the micro-batches before it
+            self.flush()  # the micro-batches before it
             self._put(key, record)
             return
         held = self._held.get(key)

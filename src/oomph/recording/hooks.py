@@ -7,7 +7,7 @@ Compiled models: hooks stay outside of the graph. A hook that is traced by torch
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from oomph.phases import Phase
@@ -79,6 +79,7 @@ class Hooks:
         recording = self._recording
         if self._backward_depth or self._torch.compiler.is_compiling():
             return original(*args, **kwargs)  # reentrant checkpointing runs autograd in autograd
+        recording.safely(self.optimizers_end)
         if self.evaluates_with_gradients:
             # In evaluation mode, but trained after all: a forward.
             self.evaluates_with_gradients = False
@@ -137,11 +138,24 @@ class Hooks:
         self._recording.safely(self._step_begins, optimizer)
 
     def _step_begins(self, _optimizer: Any) -> None:
-        if self._optimizer_depth and not self.in_optimizer():
-            self._optimizer_depth = 0
+        if self._optimizer_depth:
+            # What was on its way may have ended by an exception without a word; this one is on the stack already.
+            self._count_optimizers(besides=1)
         self._optimizer_depth += 1
         if self._optimizer_depth == 1:
             self._opened = self._recording.enter(Phase.OPTIMIZER)
+
+    def optimizers_end(self) -> None:
+        """A forward or backward begins: in an optimizer's closure, or after a step that ended by an exception."""
+        if self._optimizer_depth:
+            self._count_optimizers(besides=0)
+
+    def _count_optimizers(self, besides: int) -> None:
+        there = max(self._optimizers_on_stack() - besides, 0)
+        if there < self._optimizer_depth:
+            self._optimizer_depth = there
+            if not there:
+                self._recording.phases.drop(Phase.OPTIMIZER)
 
     def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._torch.compiler.is_compiling():
@@ -159,16 +173,10 @@ class Hooks:
             else:
                 self._recording.step_done()
 
-    def in_optimizer(self) -> bool:
-        """Whether an optimizer's step is on this thread's stack. Looked for only where an exception may have ended one
-        without a word: walking the stack costs."""
+    def _optimizers_on_stack(self) -> int:
+        """How many steps of optimizers are on this thread's stack. Only walked where one may be stale: it costs."""
         code = _wrapper_code(self._torch.optim.Optimizer)
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - Python's way to walk a stack
-        while frame is not None:
-            if frame.f_code is code:
-                return True
-            frame = frame.f_back
-        return False
+        return sum(frame.f_code is code for frame in _frames())
 
     # -- compiled models -----------------------------------------------------------------------------------
 
@@ -213,6 +221,14 @@ def _wrapper_code(optimizer: Any) -> Any:
     return optimizer.profile_hook_step(step).__code__
 
 
+def _frames() -> Iterator[FrameType]:
+    """The frames of this thread, innermost first."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - Python's way to walk a stack
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 def tensor_bytes(value: Any, depth: int = 0) -> int:
     """Bytes of the tensors in what a forward returned."""
     size = getattr(value, "nbytes", None)
@@ -249,18 +265,22 @@ class Model:
         self._recording.safely(self._begins, module, args, kwargs)
 
     def _begins(self, module: Any, args: Any, kwargs: Any) -> None:
+        self._recording.hooks.optimizers_end()
         self._depth += 1
-        if self._depth > 1 and self._recording.phases.open_by(self._phase(module)):
-            self._opened.append(None)  # a model that calls itself, or is compiled and watched twice
+        if self._depth > 1:
+            # Calls whose end was never heard of: Ctrl-C is no Exception to PyTorch's hooks.
+            self._depth = max(min(self._depth, self._calls_on_stack(module)), 1)
+            del self._opened[self._depth - 1 :], self._handled[self._depth - 1 :]
+        if self._depth > 1:
+            self._opened.append(None)  # a model that calls itself
         else:
-            if self._depth > 1:
-                # The ends of earlier calls were never heard of (Ctrl-C is no Exception to PyTorch's hooks).
-                self._depth = 1
-                self._opened.clear()
-                self._handled.clear()
             self._opened.append(self._recording.enter(self._phase(module), by=id(module)))
         self._handled.append(id(sys.exc_info()[1]))
         self._recording.phases.batch(self._signature.shapes(args, kwargs))
+
+    def _calls_on_stack(self, module: Any) -> int:
+        code = self._torch.nn.Module._call_impl.__code__  # noqa: SLF001 - what PyTorch calls every module by
+        return sum(frame.f_code is code and frame.f_locals.get("self") is module for frame in _frames())
 
     def _phase(self, module: Any) -> Phase:
         """Evaluation is a forward without gradients, or in evaluation mode of a model that was trained before."""
