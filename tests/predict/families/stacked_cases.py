@@ -328,11 +328,11 @@ def _llava(name: str, **more: Any) -> StackedCase:
     return StackedCase(f"llava-{name}", "llava", LLAVA, "AutoModelForImageTextToText", _ILLUSTRATED, **more)
 
 
-def _deberta(name: str, labels: str = "batch", **more: Any) -> StackedCase:
-    task = "Token" if "," in labels else "Sequence"
-    config = {**DEBERTA, "architectures": [f"DebertaV2For{task}Classification"]}
+def _deberta(name: str, task: str = "SequenceClassification", **more: Any) -> StackedCase:
+    config = {**DEBERTA, "architectures": [f"DebertaV2For{task}"]}
+    labels = "batch" if task.startswith("Sequence") else "(batch, source)"
     inputs = _LABELLED.replace("LABELS", labels)
-    auto = f"AutoModelFor{task}Classification"
+    auto = f"AutoModelFor{task}"
     more = {"target": None, "attention": "eager", **more}
     return StackedCase(f"deberta-{name}", "deberta-v2", config, auto, inputs, **more)
 
@@ -366,5 +366,13 @@ CASES = (
     _clip("autocast", "siglip"),
     _clip("lora", "siglip", lora=("q_proj", "v_proj"), precision="bf16"),
     _clip("recomputed", "siglip", recomputed=True, batch=64),
+    _deberta("fp32", precision="fp32"),
+    _deberta("autocast", evaluates=True),
+    _deberta("bf16", precision="bf16", source=512),
+    _deberta("masked-lm", "MaskedLM"),
+    _deberta("masked-lm-lora", "MaskedLM", lora=("query_proj", "value_proj"), precision="bf16"),
+    _deberta("tokens", "TokenClassification", source=128, batch=16),
+    _deberta("lora", lora=("query_proj", "value_proj")),
+    _deberta("recomputed", recomputed=True),
     _bart("one", batch=1, precision="fp32", evaluates=True),
 )

@@ -22,17 +22,19 @@ _TASKS = {
     "clip": "contrastive",
     "siglip": "contrastive",
     "llava": "causal_lm",
-    "deberta-v2": "sequence_classification",
+    "deberta-v2": "masked_lm",
 }
 #: The same by how classes' names end.
 _BY_CLASS = (
     ("ForSequenceClassification", "sequence_classification"),
     ("ForTokenClassification", "token_classification"),
+    ("ForMaskedLM", "masked_lm"),
     ("ForConditionalGeneration", ""),
     ("WithLMHeadModel", ""),
-    # One of two towers alone.
+    # One of two towers alone; no head.
     ("VisionModel", "vision_model"),
     ("TextModel", "text_model"),
+    ("DebertaV2Model", "bare_model"),
     ("Model", ""),
 )
 

@@ -43,8 +43,13 @@ _CLASSES = {
     "xlm-roberta": ("XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification"),
     "distilbert": ("DistilBertForMaskedLM", "DistilBertForSequenceClassification"),
     "modernbert": ("ModernBertForMaskedLM", "ModernBertForSequenceClassification"),
+    "deberta-v2": ("DebertaV2ForMaskedLM", "DebertaV2ForSequenceClassification"),
 }
-_TASKS = {"masked_lm": "masked language modelling", "sequence_classification": "classification of sequences"}
+_TASKS = {
+    "masked_lm": "masked language modelling",
+    "sequence_classification": "classification of sequences",
+    "token_classification": "classification of tokens",
+}
 #: Families that read images.
 _IMAGES = frozenset(("vit",))
 

@@ -12,6 +12,8 @@ from oomph.predict.engine.rules import RULES
 from oomph.predict.engine.rules.base import Call
 from oomph.predict.engine.scope import Scope
 
+_VIEWS = ("aten.t", "aten.view", "aten.transpose")
+
 
 def cast_weight(scope: Scope, source: Tensor, results: Sequence[Any]) -> bool:
     """A weight that autocast casts: once, where it trains and the cache is on; a quantised one not at all."""
@@ -51,9 +53,27 @@ def cast_weight(scope: Scope, source: Tensor, results: Sequence[Any]) -> bool:
     return True
 
 
+def cast_again(scope: Scope, packet: str, numbers: Sequence[int | None], inputs: list[Tensor | None]) -> None:
+    """A frozen weight that another product reads, too, is cast once more: autocast keeps casts of leaves that want
+    gradients only (aten/src/ATen/autocast_mode.cpp, cached_cast). A program has one cast of each."""
+    if packet not in _VIEWS or not inputs or inputs[0] is None or numbers[0] is None:
+        return
+    source, name = inputs[0], inputs[0].parameter
+    if not scope.autocast or not name or name in scope.passing or source.storage.number < 0:
+        return
+    if scope.weights(name).trainable:
+        return
+    made = scope.heap.new(source.shape, source.dtype)
+    made.parameter = name
+    if made.storage.number >= 0:
+        scope.heap.labels[made.storage.number] = (Category.PARAMETERS, "weights cast by autocast")
+    scope.tensors[numbers[0]] = inputs[0] = made
+    scope.storages[scope.program.tensors[numbers[0]][0]] = scope.passing[name] = made.storage
+
+
 def let_used_go(scope: Scope, packet: str, inputs: Sequence[Tensor | None]) -> None:
     """A cast that autocast does not keep goes once its product is there."""
-    if packet in ("aten.t", "aten.view", "aten.transpose"):
+    if packet in _VIEWS:
         return
     for each in inputs:
         if each is not None and each.parameter in scope.passing:

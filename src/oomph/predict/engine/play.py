@@ -8,7 +8,7 @@ from typing import Any
 from oomph.memory.categories import Category
 from oomph.predict.engine import int8
 from oomph.predict.engine.attention_kernel import chosen_kernel
-from oomph.predict.engine.casting import cast_weight, let_used_go
+from oomph.predict.engine.casting import cast_again, cast_weight, let_used_go
 from oomph.predict.engine.compiled import Partition
 from oomph.predict.engine.context_parallel import goes_round, ring_of
 from oomph.predict.engine.dequantizing import dequantized, dequantizes_again, keep_input, weight_of
@@ -135,6 +135,8 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     packet, arguments = chosen_kernel(scope, base_name(name), arguments)
     numbers = _tensors(arguments)
     inputs = [None if number is None else scope.tensor(number) for number in numbers]
+    if scope.autocast:
+        cast_again(scope, packet, numbers, inputs)
     if scope.low and not scope.low.isdisjoint(numbers):
         scope.low.update(
             each for each in results if each is not None and scope.program.tensors[each][3] == "fp32"

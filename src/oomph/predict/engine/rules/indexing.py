@@ -60,12 +60,13 @@ def embedding(call: Call) -> None:
 
 @rule("aten.index", "aten.gather", "aten.index_select", "aten.take_along_dim")
 def index(call: Call) -> None:
-    """The indices are saved; the gradient is a tensor of zeros of the argument's shape."""
+    """The indices are saved, and by gather its argument too (derivatives.yaml, gather_backward); the gradient is a
+    tensor of zeros of the argument's shape."""
     source = call.tensors[0]
     assert source is not None
     shape = source.shape
     node = call.node(edges=[source])
-    call.graph.save(node, *call.tensors[1:])
+    call.graph.save(node, *(call.tensors if call.name.startswith("aten.gather") else call.tensors[1:]))
 
     def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
         return [heap.new(shape, first(grads).dtype)]

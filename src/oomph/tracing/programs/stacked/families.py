@@ -137,7 +137,7 @@ _LIST = (
     Family(
         "deberta-v2",
         configs.deberta,
-        {"sequence_classification": _DEBERTA, "token_classification": _DEBERTA},
+        {"sequence_classification": _DEBERTA, "token_classification": _DEBERTA, "masked_lm": _DEBERTA},
         ("b", "s", "hidden", "intermediate", "heads", "head_dim", "vocab", "positions", "buckets", "classes"),
         configs.deberta_sets,
         {
@@ -145,6 +145,7 @@ _LIST = (
                 "AutoModelForSequenceClassification", tasks.labelled, tasks.plain
             ),
             "token_classification": Task("AutoModelForTokenClassification", tasks.tagged, tasks.plain),
+            "masked_lm": Task("AutoModelForMaskedLM", tasks.tagged, tasks.plain),
         },
         attention=("eager",),
         dropout={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
