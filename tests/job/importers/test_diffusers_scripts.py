@@ -75,3 +75,27 @@ def test_validation_prompts_make_one_image_at_a_time():
     assert _job(_FLUX).evaluation.batch is None
     job = _job(_FLUX.replace("--rank=16", "--rank=16 --validation_prompt=dog --num_validation_images=4"))
     assert job.evaluation.batch == 1
+
+
+def test_class_images_are_as_many_again():
+    job = _job(_FLUX.replace("--rank=16", "--rank=16 --with_prior_preservation --class_data_dir=dogs"))
+    assert job.batch.micro == 2
+
+
+def test_tokens_are_those_of_t5_and_in_sd3_of_clip_too():
+    assert _job(_FLUX.replace("--rank=16", "--rank=16 --max_sequence_length=256")).batch.sequence == 256
+    text = "python train_dreambooth_lora_sd3.py --max_sequence_length=256 --rank=4"
+    assert (
+        _job(f"{text} --pretrained_model_name_or_path=stabilityai/stable-diffusion-3-medium").batch.sequence
+        == 333
+    )
+
+
+def test_defaults_are_the_scripts_own():
+    sdxl = _job("""
+    accelerate launch train_text_to_image_lora_sdxl.py --lora_dropout=0.1 \\
+      --pretrained_model_name_or_path=stabilityai/stable-diffusion-xl-base-1.0
+    """)
+    assert (sdxl.batch.micro, sdxl.batch.image_size, sdxl.method.lora.dropout) == (16, 1024, 0.1)
+    flux = _job(_FLUX.replace("--resolution=512 --train_batch_size=1", "").replace("_lora_flux", "_flux"))
+    assert (flux.batch.micro, flux.batch.image_size, flux.batch.sequence) == (4, 512, 77)

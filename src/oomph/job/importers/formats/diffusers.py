@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from oomph.job.importers.formats import hf_keys
 from oomph.job.importers.formats.harmless import harmless
 from oomph.job.importers.imported import Collector, Handler
-from oomph.job.importers.values import flag, noted, refused, to_flag, to_whole
+from oomph.job.importers.values import flag, noted, refused, to_flag, to_whole, whole
 
 _SOURCE = "diffusers' scripts: their default"
+_FAMILIAR = ("train_dreambooth", "train_text_to_image")
 #: Scripts that let go of text encoders before they train; and of the autoencoder too. Others keep them, though some
 #: delete their names: a list still refers to them (train_dreambooth_lora_flux.py).
 _WITHOUT_TEXT = frozenset(("train_dreambooth_flux",))
@@ -62,6 +63,7 @@ _KEYS: dict[str, Handler] = {
     "use_prodigy": refused(),
     "optimizer": refused("another optimizer than AdamW"),
     "lora_layers": hf_keys.targets,
+    "lora_dropout": hf_keys.dropout,
     "controlnet_model_name_or_path": refused("a ControlNet beside the model"),
     "cache_latents": noted("the autoencoder is not on the GPU while training"),
 }
@@ -73,11 +75,12 @@ def read_flags(collector: Collector, flags: Mapping[str, object], script: str = 
     plain = dict(flags)
     if str(plain.get("optimizer", "")).lower() == "adamw":
         plain.pop("optimizer")
+    name = script.rpartition("/")[2].removesuffix(".py")
+    tokens = whole(plain.pop("max_sequence_length", None))
     collector.read(plain, _KEYS, harmless("diffusers"))
-    collector.default("batch.micro", 4, f"{_SOURCE} of train_batch_size")
+    _batch(collector, name, tokens, flags)
     collector.default("optimizer.name", "adamw", f"{_SOURCE} of the optimizer")
     collector.default("given.many", "ddp", "accelerate with several processes")
-    name = script.rpartition("/")[2].removesuffix(".py")
     if "method.lora.rank" in collector.values or "_lora" in name:
         collector.put("given.lora", True, "rank", flags.get("rank"))
         collector.default("method.lora.rank", 4, f"{_SOURCE} of rank")
@@ -89,3 +92,19 @@ def read_flags(collector: Collector, flags: Mapping[str, object], script: str = 
             collector.default("given.pipeline.text_encoders", True, f"{name}: they stay on the GPU")
         if not flag(flags.get("cache_latents", False)):
             collector.default("given.pipeline.vae", True, f"{name}: it makes the latents of each batch")
+
+
+def _batch(collector: Collector, name: str, tokens: int | None, flags: Mapping[str, object]) -> None:
+    """Images, their size and their prompts' tokens; the defaults are those of the script `name`."""
+    collector.default("batch.micro", 16 if "text_to_image" in name else 4, f"{_SOURCE} of train_batch_size")
+    if name.startswith(_FAMILIAR):
+        collector.default("batch.image_size", 1024 if "sdxl" in name else 512, f"{_SOURCE} of resolution")
+    if name == "train_dreambooth_flux":
+        collector.default("batch.sequence", 77, f"{_SOURCE} of max_sequence_length")
+    if tokens:  # of T5; SD3 has CLIP's beside them
+        length = tokens + 77 if name.endswith("_sd3") else tokens
+        collector.put("batch.sequence", length, "max_sequence_length", tokens)
+    micro = collector.get("batch.micro")
+    if flag(flags.get("with_prior_preservation", False)) and isinstance(micro, int):
+        collector.put("batch.micro", 2 * micro, "with_prior_preservation", "as many images of the class")
+        collector.note("with_prior_preservation: each batch has as many images of the class (collate_fn).")
