@@ -24,6 +24,7 @@ OPERATIONS = st.lists(
         st.tuples(st.just("alloc"), st.integers(1, 40 * MIB)),
         st.tuples(st.just("free"), st.integers(0, 30)),
         st.tuples(st.just("pool"), st.integers(1, 4 * MIB)),
+        st.tuples(st.just("end pool"), st.just(0)),
         st.tuples(st.just("empty"), st.just(0)),
         st.tuples(st.just("script resets"), st.just(0)),
         st.tuples(st.just("script reads"), st.just(0)),
@@ -42,6 +43,7 @@ class Twin:
         self.shared = self.make()
         self.alone = {who: self.make() for who in (SCRIPT, "first", "second")}
         self.held = []
+        self.pool = (0, 1)
 
     @staticmethod
     def make():
@@ -52,17 +54,21 @@ class Twin:
 
     def do(self, what, value):
         if what in ("alloc", "pool"):
-            pool = (0, 0) if what == "alloc" else (0, 1)
+            pool = (0, 0) if what == "alloc" else self.pool
             self.held.append([one.malloc(value, 0, pool) for one in self.each()])
         elif what == "free" and self.held:
             for one, address in zip(self.each(), self.held.pop(value % len(self.held)), strict=True):
                 one.free(address)
+        elif what == "end pool" and self.pool in self.shared.private:
+            for one in self.each():
+                one.release_pool(self.pool)
+            self.pool = (0, self.pool[1] + 1)
         elif what == "empty":
             for one in self.each():
                 one.empty_cache()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(OPERATIONS)
 def test_each_reads_what_he_would_read_alone(operations):
     twin = Twin()
@@ -70,6 +76,9 @@ def test_each_reads_what_he_would_read_alone(operations):
     for who in ("first", "second"):
         peaks.add(who)
     for what, value in operations:
+        if what == "end pool":
+            twin.do(what, value)
+            continue
         who, _, did = what.partition(" ")
         who = SCRIPT if who == "script" else who
         if did in ("resets", "begins"):

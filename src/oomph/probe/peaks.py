@@ -28,6 +28,78 @@ _DIRECT = (
 )
 
 
+class _Shape:
+    """Where the peaks stand in torch's nested dict: found once, because each boundary of a phase goes through them.
+
+    `fixed` are the counters by group and pool ("allocated_bytes", "all"), `single` those without pools
+    ("oversize_segments"), `loose` the groups whose pools come and go ("reserved_bytes_by_private_pools").
+    """
+
+    def __init__(self, stats: Stats) -> None:
+        self.width = len(stats)
+        self.fixed: list[tuple[Any, Any]] = []
+        self.single: list[Any] = []
+        self.loose: list[Any] = []
+        for name, group in stats.items():
+            if type(group) is not dict:
+                continue
+            if "peak" in group:
+                self.single.append(name)
+            elif group and all([type(inner) is dict and "peak" in inner for inner in group.values()]):
+                self.fixed += [(name, pool) for pool in group]
+            else:
+                self.loose.append(name)
+
+    def paths(self) -> list[tuple[Any, ...]]:
+        """Where the values of `peaks` stand."""
+        return [*self.fixed, *[(name,) for name in self.single]]
+
+    def peaks(self, stats: Stats) -> list[int]:
+        """Of the counters that are always there."""
+        found = [stats[name][pool]["peak"] for name, pool in self.fixed]
+        found += [stats[name]["peak"] for name in self.single]
+        return found
+
+
+class _Kept:
+    """The largest peaks of one reader on one device since his last reset, without those that the allocator still has.
+
+    What is kept of a pool that went harms nobody: its number is never used again.
+    """
+
+    def __init__(self, shape: _Shape) -> None:
+        self.shape = shape
+        self.peaks: list[int] = []
+        self.pools: Stats = {}
+
+    def keep(self, stats: Stats, shape: _Shape) -> None:
+        """Raises what is kept to the peaks of these counters, which stand as `shape` says."""
+        if shape is not self.shape:
+            # Groups have come or gone: from here on, what was kept is found by name.
+            for path, peak in zip(self.shape.paths(), self.peaks, strict=False):
+                place = self.pools
+                for name in path:
+                    place = place.setdefault(name, {})
+                place["peak"] = max(peak, place.get("peak", 0))
+            self.shape, self.peaks = shape, []
+        found = shape.peaks(stats)
+        self.peaks = list(map(max, self.peaks, found)) if self.peaks else found
+        for name in shape.loose:
+            if stats[name]:
+                _keep(stats[name], self.pools.setdefault(name, {}))
+
+    def overlay(self, stats: Stats) -> None:
+        """Raises the peaks of these counters to what is kept."""
+        for path, peak in zip(self.shape.paths(), self.peaks, strict=False):
+            counter: Any = stats
+            for name in path:
+                counter = counter.get(name, {})
+            if peak > counter.get("peak", peak):
+                counter["peak"] = peak
+        if self.pools:
+            _overlay(stats, self.pools)
+
+
 class Peaks:
     """`read(device)` gives the counters as torch's nested dict, in which "peak" is a peak; `reset(device)` resets all
     peaks of the device to what is current."""
@@ -36,7 +108,8 @@ class Peaks:
         self._read = read
         self._reset = reset
         self._lock = threading.RLock()
-        self._kept: dict[object, dict[int, Stats]] = {SCRIPT: {}}
+        self._shape: _Shape | None = None
+        self._kept: dict[object, dict[int, _Kept]] = {SCRIPT: {}}
 
     def add(self, reader: object) -> None:
         """One more reader; his peaks begin where the allocator's are now."""
@@ -57,28 +130,32 @@ class Peaks:
     def raise_peaks(self, reader: object, device: int, stats: Stats) -> None:
         """Puts the peaks that were kept for the reader into counters that were just read."""
         kept = self._kept.get(reader, {}).get(device)
-        if kept:
-            _overlay(stats, kept)
+        if kept is not None:
+            kept.overlay(stats)
 
-    def reset(self, reader: object, device: int, before: Stats | None = None) -> None:
-        """The reader's peaks count from now on. `before`: the counters, where he has just read them."""
+    def reset(self, reader: object, device: int) -> None:
+        """The reader's peaks count from now on."""
         with self._lock:
-            stats = self._read(device) if before is None else before
+            stats = self._read(device)
+            shape = self._shape
+            if shape is None or len(stats) != shape.width:
+                shape = self._shape = _Shape(stats)
             for other, devices in self._kept.items():
                 if other is not reader:
-                    _keep(stats, devices.setdefault(device, {}))
+                    kept = devices.get(device)
+                    if kept is None:
+                        kept = devices[device] = _Kept(shape)
+                    kept.keep(stats, shape)
             self._reset(device)
             self._kept.get(reader, {}).pop(device, None)
 
     @property
     def alone(self) -> bool:
         """Whether the script is the only reader, and sees what the allocator says."""
-        return len(self._kept) == 1 and not any(self._kept[SCRIPT].values())
+        return len(self._kept) == 1 and not self._kept[SCRIPT]
 
 
 def _keep(stats: Stats, kept: Stats) -> None:
-    """Raises what is kept to the peaks of the counters. Pools come and go; what is kept of one that went harms
-    nobody, because identities are never used again."""
     for name, value in stats.items():
         if type(value) is dict:
             _keep(value, kept.setdefault(name, {}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, cast
 
 from oomph.memory.allocator import arena
@@ -132,7 +132,8 @@ class Card:
         import torch
 
         for observer in list(self.observers):
-            observer(0, error.segment_bytes, self.allocator.capacity, max(error.free_bytes or 0, 0))
+            with suppress(Exception):  # the exception that the script gets is the one about memory
+                observer(0, error.segment_bytes, self.allocator.capacity, max(error.free_bytes or 0, 0))
         kind: Any = getattr(torch, "OutOfMemoryError", None) or torch.cuda.OutOfMemoryError
         return cast(Exception, kind(message(error, self.allocator)))
 
