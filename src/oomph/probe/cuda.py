@@ -93,14 +93,13 @@ class CudaDevice:
 
     @property
     def uuid(self) -> str:
-        """As the driver has it ("GPU-..."); "" where torch does not tell."""
+        """The driver's number of it, without "GPU-"; "" where torch does not tell."""
         if not self._cuda.is_initialized():
             return ""
         try:
-            found = str(self._cuda.get_device_properties(self.index).uuid)
+            return str(self._cuda.get_device_properties(self.index).uuid)
         except _TROUBLE:
             return ""
-        return found if found.startswith(("GPU-", "MIG-")) else f"GPU-{found}"
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ def shares(uuid: str, index: int, reserved_bytes: int) -> Shares:
 
 def of(gpus: tuple[Gpu, ...], uuid: str, index: int, reserved_bytes: int) -> Shares:
     """As `shares`, from a reading in which this process is `ours`."""
-    gpu = next((one for one in gpus if uuid and one.uuid == uuid), None)
+    gpu = next((one for one in gpus if uuid and _bare(one.uuid) == _bare(uuid)), None)
     if gpu is None:
         seen = visible(gpus, os.environ)
         if not seen.certain or index >= len(seen.gpus):
@@ -62,3 +62,8 @@ def of(gpus: tuple[Gpu, ...], uuid: str, index: int, reserved_bytes: int) -> Sha
     if any([one.used_bytes is None for one in others]):
         return Shares(outside, None, "the driver does not tell the bytes of every other process")
     return Shares(outside, sum(one.used_bytes or 0 for one in others))
+
+
+def _bare(uuid: str) -> str:
+    """Without "GPU-" or "MIG-": torch has the number alone."""
+    return uuid.partition("-")[2] if uuid.startswith(("GPU-", "MIG-")) else uuid

@@ -74,6 +74,7 @@ def test_shares_of_a_card(monkeypatch):
     card = Gpu(0, "GPU-x", "A100", 80 * GIB, processes=(own, Process(1, 3 * GIB), Process(2, GIB)))
     found = of((card,), "GPU-x", 0, 11 * GIB)
     assert (found.outside_bytes, found.others_bytes, found.why) == (GIB, 4 * GIB, "")
+    assert of((card,), "x", 3, 11 * GIB).outside_bytes == GIB
     # Without a UUID, by what the process sees.
     assert of((card,), "", 0, 11 * GIB).outside_bytes == GIB
     assert "could not be told" in of((card,), "", 1, 0).why
