@@ -298,3 +298,16 @@ def test_what_is_no_run(tmp_path):
 def test_a_folder_with_a_run_json_of_something_else_is_no_run(tmp_path):
     (tmp_path / "run.json").write_text('{"name": "sweep"}')
     assert not is_run(tmp_path)
+
+
+def test_outputs_in_the_order_in_which_they_were_printed(tmp_path):
+    made = Maker(tmp_path)
+    made.begin(0)
+    names = ("job.out", "job-before.out", "job-last.out", "job.err", "job-node-2.out", "job-node-2-last.out")
+    ranks = ("ranks/rank-00000.out", "ranks/rank-00000.err", "ranks/rank-00001-last.out")
+    for name in (*names, *ranks, "jobs.out", "my.out"):
+        made.text(name, "x")
+    assert read_run(tmp_path, alive=dead).outputs == (
+        *("job.out", "job-before.out", "job-last.out", "job.err", "job-node-2.out", "job-node-2-last.out"),
+        *ranks,
+    )

@@ -12,7 +12,7 @@ from oomph.errors import InputError
 from oomph.evidence.model import Evidence
 from oomph.evidence.read import read
 from oomph.evidence.run.data import RunData
-from oomph.evidence.run.model import OOM
+from oomph.evidence.run.model import OOM, RANKS
 from oomph.evidence.run.read import is_run, read_run
 
 #: Of a failed request, what is text: the rest is in the records.
@@ -47,8 +47,10 @@ def read_with_runs(
 
 
 def texts_of(run: RunData) -> list[str]:
-    """The files of a run in which something is printed, and its memory snapshots."""
+    """The files of a run in which something is printed, and its memory snapshots. What is in a rank's own file is in
+    that of the whole job too, where there is one; its lines name their ranks there."""
     names = [name for name in run.outputs if run.files.size(name)]
+    names = [name for name in names if not name.startswith(f"{RANKS}/")] or names
     for folder in run.files.ls(OOM):
         names += [f"{OOM}/{folder}/{name}" for name in _TEXTS if run.files.size(f"{OOM}/{folder}/{name}")]
     return [str(Path(run.path) / name) for name in [*names, *run.snapshots]]

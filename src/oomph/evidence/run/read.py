@@ -50,8 +50,10 @@ _MOST_RANKS = 100_000
 _RANK_FILE = re.compile(r"rank-(\d{1,7})\.jsonl\Z", re.ASCII)
 _RANK_JSON = re.compile(r"rank-(\d{1,7})\.json\Z", re.ASCII)
 _RANK_FOLDER = re.compile(r"rank-(\d{1,7})\Z", re.ASCII)
-_OUTPUT = re.compile(r"rank-\d{1,7}\.(?:out|err)\Z", re.ASCII)
-JOB_OUTPUTS = ("job.out", "job.err")
+_OUTPUT = re.compile(r"rank-\d{1,7}(-before|-last)?\.(out|err)\Z", re.ASCII)
+_JOB_OUTPUT = re.compile(r"(job(?:-[\w.-]{1,100}?)?)(-before|-last)?\.(out|err)\Z", re.ASCII)
+#: A stream that was too long is kept in three parts: its beginning, and the end in two.
+_PARTS = (None, "-before", "-last")
 
 
 def is_run(path: str | os.PathLike[str] | Files) -> bool:
@@ -266,11 +268,12 @@ def _fingerprints(files: Files, notes: list[str]) -> dict[int, Fingerprint]:
 
 
 def _outputs(files: Files) -> tuple[str, ...]:
-    own = set(files.ls(""))
-    return (
-        *(name for name in JOB_OUTPUTS if name in own),
-        *(f"{RANKS}/{name}" for name in files.ls(RANKS) if _OUTPUT.match(name)),
-    )
+    """Those of the whole job first; the parts of a long one in their order."""
+    whole = [(match, name) for name in files.ls("") if (match := _JOB_OUTPUT.match(name)) is not None]
+    whole.sort(key=lambda one: (one[0][1], one[0][3] != "out", _PARTS.index(one[0][2])))
+    ranks = [(match, name) for name in files.ls(RANKS) if (match := _OUTPUT.match(name)) is not None]
+    ranks.sort(key=lambda one: (one[1][:10], one[0][2] != "out", _PARTS.index(one[0][1])))
+    return (*(name for _, name in whole), *(f"{RANKS}/{name}" for _, name in ranks))
 
 
 def _snapshots(files: Files) -> tuple[str, ...]:

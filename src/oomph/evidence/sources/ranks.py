@@ -23,7 +23,8 @@ _OTHER_ROLE = re.compile(r"(?<![a-z])(?:master|chief|head|launcher|driver)(?![a-
 _DIGITS = re.compile(r"\d+")
 #: Of a run directory, which names global ranks.
 _RUN_FILE = re.compile(
-    r"(?:^|/)(?:ranks/rank-(\d{5,7})\.(?:out|err)|oom/rank-(\d{5,7})/[^/]{1,200})\Z", re.ASCII
+    r"(?:^|/)(?:ranks/rank-(\d{5,7})(?:-before|-last)?\.(?:out|err)|oom/rank-(\d{5,7})/[^/]{1,200})\Z",
+    re.ASCII,
 )
 _LINE_RANK = re.compile(r"^\[rank ?(\d{1,6})\]:", re.MULTILINE)
 

@@ -163,7 +163,8 @@ class _Outputs:
         labels = environment.get("SLURM_LABELIO") == "1" or (
             "srun" in asked.command[0] and _labels(asked.command)
         )
-        self._split = [Splitter(self._by_rank(ending), local, labels=labels) for ending in endings]
+        role = _role(asked.command)
+        self._split = [Splitter(self._by_rank(ending), local, role=role, labels=labels) for ending in endings]
 
     def keep(self, index: int, data: bytes) -> None:
         """A copy of what a stream brought. Never raises."""
@@ -190,6 +191,16 @@ class _Outputs:
             split.close()
         for file in (*self._whole, *self._ranks.values()):
             file.close()
+
+
+def _role(command: tuple[str, ...]) -> str:
+    """What torchrun calls its processes."""
+    for index, word in enumerate(command):
+        if word.startswith("--role="):
+            return word.partition("=")[2]
+        if word == "--role" and index + 1 < len(command):
+            return command[index + 1]
+    return "default"
 
 
 def _labels(command: tuple[str, ...]) -> bool:

@@ -1,6 +1,6 @@
 """One stream of several ranks, taken apart by the prefixes that launchers print before each line.
 
-    [default0]:text        torchrun --tee (role and local rank)
+    [default0]:text        torchrun --tee (role and local rank; the role is "default" or what --role says)
     [rank0]:text           PyTorch's own prefix before tracebacks (global rank)
     [1,0]<stdout>:text     mpirun --tag-output (global rank)
     0: text                srun --label (global rank), only where Slurm says that there are several tasks
@@ -16,7 +16,7 @@ from collections.abc import Callable
 #: A longer line is written in pieces to the rank that it began with.
 _LONGEST = 1 << 20
 _PREFIX = re.compile(
-    rb"\[(?:rank(\d{1,6})|([A-Za-z][\w-]{0,40})(\d{1,6})|\d{1,6},(\d{1,6}))\](?:<std(?:out|err)>)?: ?"
+    rb"\[(?:rank(\d{1,6})|([A-Za-z](?:[\w-]{0,40}[A-Za-z_-])?)(\d{1,6})|\d{1,6},(\d{1,6}))\](?:<std(?:out|err)>)?: ?"
 )
 _LABEL = re.compile(rb" {0,6}(\d{1,6}): ")
 
@@ -33,10 +33,12 @@ class Splitter:
         write: Callable[[int, bytes], None],
         global_rank: Callable[[int], int | None],
         *,
+        role: str = "default",
         labels: bool = False,
     ) -> None:
         self._write = write
         self._global_rank = global_rank
+        self._role = role.encode()
         self._labels = labels
         self._rest = b""
         self._open: int | None = None  # the rank whose line was too long to be kept whole
@@ -79,6 +81,8 @@ class Splitter:
         match = _PREFIX.match(line)
         if match is not None:
             number = match[1] or match[4]
+            if number is None and match[2] != self._role:
+                return None  # somebody's own brackets: [step3]: ...
             rank = int(number) if number is not None else self._global_rank(int(match[3]))
             return None if rank is None else (rank, match.end())
         label = _LABEL.match(line) if self._labels else None
