@@ -51,7 +51,7 @@ _RANK_FILE = re.compile(r"rank-(\d{1,7})\.jsonl\Z", re.ASCII)
 _RANK_JSON = re.compile(r"rank-(\d{1,7})\.json\Z", re.ASCII)
 _RANK_FOLDER = re.compile(r"rank-(\d{1,7})\Z", re.ASCII)
 _OUTPUT = re.compile(r"rank-\d{1,7}(-before|-last)?\.(out|err)\Z", re.ASCII)
-_JOB_OUTPUT = re.compile(r"(job(?:-[\w.-]{1,100}?)?)(-before|-last)?\.(out|err)\Z", re.ASCII)
+_JOB_OUTPUT = re.compile(r"(job(?:-[\w.-]{1,100}?)??)(-before|-last)?\.(out|err)\Z", re.ASCII)
 #: A stream that was too long is kept in three parts: its beginning, and the end in two.
 _PARTS = (None, "-before", "-last")
 
