@@ -112,7 +112,11 @@ def records(
                 OomRecord(Phase.BACKWARD, step, start + clock, clock, "CUDA out of memory.", request,
                           counters(alive + kept, alive + kept + GIB), batch=shape)
             )  # fmt: skip
-            return [*result, *notes, End("oom", start + clock, clock, "OutOfMemoryError: CUDA out of memory.")]
+            return [
+                *result,
+                *notes,
+                End("oom", start + clock, clock, "OutOfMemoryError: CUDA out of memory."),
+            ]
         put(Phase.BACKWARD, step, alive + kept, alive + GIB, alive + kept + GIB)
         put(Phase.OPTIMIZER, step, alive + GIB, 3 * GIB, 4 * GIB)
         alive = 3 * GIB
@@ -132,16 +136,28 @@ def write_run(
     run_id: str | None = None,
     **options: object,
 ) -> Path:
-    """Writes a whole run below `folder`; `options` are those of `records` for every rank, `settings` change SETTINGS."""
+    """Writes a whole run below `folder`; `options` are those of `records`, `settings` change SETTINGS."""
     start = START + 3600.0 * number
     identity = run_id or f"20261122-{number:04d}-{(number * 2654435761) % 65536:04x}"
     path = folder / identity
     (path / RANKS).mkdir(parents=True)
     (path / FINGERPRINT).mkdir()
-    run = Run(VERSION, identity, start, ("torchrun", "train.py"), str(path), "host-a", world, "0.1.0", name, tags or {})
+    run = Run(
+        VERSION,
+        identity,
+        start,
+        ("torchrun", "train.py"),
+        str(path),
+        "host-a",
+        world,
+        "0.1.0",
+        name,
+        tags or {},
+    )
     (path / RUN).write_bytes(msgspec.json.encode(run))
     for rank in range(world):
-        lines = [msgspec.json.encode(one) for one in records(rank, world=world, start=start, **options)]  # type: ignore[arg-type]
+        told = records(rank, world=world, start=start, **options)  # type: ignore[arg-type]
+        lines = [msgspec.json.encode(one) for one in told]
         (path / RANKS / f"{rank_name(rank)}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
         values = {key: value for key, value in {**SETTINGS, **(settings or {})}.items() if key not in without}
         if rank:

@@ -135,7 +135,8 @@ def _changed(found: Found, work: Path, index: Index) -> tuple[dict[str, str], bo
         except OSError:
             changed[entry.name] = "deleted"
             continue
-        if stat.st_size & 0xFFFFFFFF == entry.size and int(stat.st_mtime) == entry.seconds:
+        older = entry.time_ns < index.time_ns
+        if older and stat.st_size & 0xFFFFFFFF == entry.size and stat.st_mtime_ns == entry.time_ns:
             continue
         if reads >= _MOST_READ or found.late:
             return changed, False

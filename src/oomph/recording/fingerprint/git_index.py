@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oomph.recording.fingerprint.found import Found
@@ -17,29 +17,33 @@ _SUBMODULE = 0o160000
 
 @dataclass(frozen=True)
 class Entry:
-    """A tracked file: seconds of its time, the lower 32 bits of its size, git's name of its content."""
+    """A tracked file: its time in nanoseconds, the lower 32 bits of its size, git's name of its content."""
 
     name: str
-    seconds: int
+    time_ns: int
     size: int
     hash: str
 
 
 @dataclass(frozen=True)
 class Index:
-    """The tracked files, and the tree that the index is (None: changed since it was written as one)."""
+    """The tracked files, the tree that the index is (None: changed since it was written as one), and its own time:
+    a file that is not older may have changed since without another time or size (git calls it racily clean)."""
 
     entries: tuple[Entry, ...]
     tree: str | None
+    time_ns: int = 0
 
 
 def read_index(path: Path, found: Found, hash_bytes: int = 20) -> Index | str:
     """The index, or a sentence that says why it cannot be read."""
     try:
-        if path.stat().st_size > _LARGEST:
+        stat = path.stat()
+        if stat.st_size > _LARGEST:
             return "the index of the checkout is too large to be read at the start"
         data = path.read_bytes()
-        return _parsed(data, found, hash_bytes)
+        parsed = _parsed(data, found, hash_bytes)
+        return parsed if isinstance(parsed, str) else replace(parsed, time_ns=stat.st_mtime_ns)
     except OSError as error:
         return f"the index of the checkout cannot be read: {error.strerror or error}"
     except (struct.error, IndexError, ValueError):
@@ -56,7 +60,7 @@ def _parsed(data: bytes, found: Found, hash_bytes: int) -> Index | str:
         if number % 512 == 511 and found.late:
             return "comparing all files takes longer than the start may"
         mode, size = struct.unpack_from(">I", data, at + 24)[0], struct.unpack_from(">I", data, at + 36)[0]
-        seconds = struct.unpack_from(">I", data, at + 8)[0]
+        seconds, nanoseconds = struct.unpack_from(">II", data, at + 8)
         flags = struct.unpack_from(">H", data, at + 40 + hash_bytes)[0]
         start, more = at + fixed, 0
         if flags & _EXTENDED:
@@ -72,8 +76,9 @@ def _parsed(data: bytes, found: Found, hash_bytes: int) -> Index | str:
             name = data[start:end]
             after = at + ((end - at) // 8 + 1) * 8
         if not (flags & _ASSUMED or more & _SKIPPED or mode & 0o170000 == _SUBMODULE):
+            time_ns = seconds * 10**9 + nanoseconds
             digest = data[at + 40 : at + 40 + hash_bytes].hex()
-            entries.append(Entry(name.decode("utf-8", "surrogateescape"), seconds, size, digest))
+            entries.append(Entry(name.decode("utf-8", "surrogateescape"), time_ns, size, digest))
         at = after
     return Index(tuple(entries), _tree(data, at, hash_bytes))
 

@@ -106,8 +106,12 @@ def _parameters(found: Found, given: Any) -> None:
     found.put("model.trainable", trained)
     found.put("model.dtypes", ", ".join(f"{name} {share}" for name, share in sorted(types.items())) or None)
     with suppress(Exception):
-        if hasattr(given, "is_gradient_checkpointing"):
-            found.put("model.gradient_checkpointing", bool(given.is_gradient_checkpointing))
+        # The newer name first: transformers warns of the older one.
+        for name in ("is_activation_checkpointing", "is_gradient_checkpointing"):
+            value = getattr(given, name, None)
+            if value is not None:
+                found.put("model.gradient_checkpointing", bool(value))
+                break
 
 
 def _adapters(found: Found, inner: Any) -> None:

@@ -64,6 +64,7 @@ def _tokens(text: str) -> list[_Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
+            at += len(text[at:]) - len(text[at:].lstrip())
             raise UsageError(f"--query: not understood from character {at + 1} on: {text[at : at + 30]!r}")
         kind = str(match.lastgroup)
         result.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from oomph.errors import InputError, UsageError
 from oomph.evidence.run.files import Files, looks_like_run
@@ -13,6 +13,8 @@ from oomph.evidence.run.model import END, FINGERPRINT, RANKS, RUN
 from oomph.recording.store.folders import Found
 
 _DEEPEST = 2
+#: Bytes that are asked for at once.
+_BLOCK = 1 << 20
 #: What each service's driver is called, where fsspec has it not by itself.
 _DRIVERS = {
     "s3": "s3fs",
@@ -57,7 +59,8 @@ class RemoteFiles:
     def open(self, name: str) -> BinaryIO:
         """For reading. Raises OSError, whatever the driver raises."""
         try:
-            return cast(BinaryIO, self._system.open(f"{self._root}/{name}", "rb"))
+            # Drivers' own files read lines without a limit only.
+            return io.BufferedReader(self._system.open(f"{self._root}/{name}", "rb"), _BLOCK)
         except FileNotFoundError:
             raise FileNotFoundError(2, "no such file", f"{self.path}/{name}") from None
         except Exception as error:
@@ -71,11 +74,6 @@ class RemoteFiles:
         """Bytes of a file."""
         folder, _, last = name.rpartition("/")
         return self._entries(folder).get(last)
-
-    def read(self, name: str) -> BinaryIO:
-        """The whole file, in memory."""
-        with self.open(name) as stream:
-            return io.BytesIO(stream.read())
 
     def _entries(self, folder: str) -> dict[str, int | None]:
         """Names in a folder, with the sizes of those that are files."""
