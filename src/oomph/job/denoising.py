@@ -47,7 +47,8 @@ _HALF = ("bf16", "fp16")
 
 def targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
     """Where adapters are, and their type: PEFT makes those that are injected in that of the layer that they adapt, or
-    that in which a quantised layer computes (tuners_utils.py, _move_adapter_to_device_of_base_layer)."""
+    that in which a quantised layer computes (tuners_utils.py, _move_adapter_to_device_of_base_layer). Beside fp16 the
+    scripts cast them to fp32 (training_utils.py, cast_training_params)."""
     lora = job.method.lora
     if lora is None or job.model.family not in DENOISERS:
         return job, ""
@@ -59,8 +60,9 @@ def targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
         )
     weights = job.precision.weights
     if not {"method.lora", "method.lora.dtype"} & set(said) and weights in _HALF:
-        lora = replace(lora, dtype=weights)
-        words.append(f"Adapters are {weights}, as the layers that they adapt (method.lora.dtype).")
+        lora = replace(lora, dtype="bf16" if weights == "bf16" else "fp32")
+        why = "as the layers that they adapt" if weights == "bf16" else "as the scripts have them beside fp16"
+        words.append(f"Adapters are {lora.dtype}, {why} (method.lora.dtype).")
     return replace(job, method=replace(job.method, lora=lora)), " ".join(words)
 
 
