@@ -103,10 +103,15 @@ def from_another_thread(torch: Any) -> Result:
     from oomph.probe.cuda import CudaDevice
 
     device = CudaDevice(0)
-    seen = []
+    seen: list[Any] = []
+
+    def hook(_: Any) -> None:
+        device.begin()
+        seen.append(device.read())
+
     x = torch.ones(1024, 1024, device="cuda", requires_grad=True)
     y = x * 2
-    y.register_hook(lambda _: (device.begin(), seen.append(device.read())))
+    y.register_hook(hook)
     (y * y).sum().backward()
     device.close()
     return len(seen) == 1 and seen[0].allocated_bytes > 0 and not seen[
