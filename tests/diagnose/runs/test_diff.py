@@ -1,0 +1,171 @@
+"""Runs held against each other: a planted change among forty equal runs, found by arithmetic and by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.diagnose.runs.diff import diff
+from oomph.diagnose.runs.facts import facts_of
+from oomph.diagnose.runs.model import RunFacts, Suspicion
+from oomph.evidence.run.read import read_run
+from tests.recording_store.fakes import GIB, write_run
+
+MIB = 1 << 20
+#: What differs between any two runs, whatever happens: other names, other ports, another seed, a little noise.
+PLANTS: dict[str, tuple[dict, str]] = {
+    "batch": (
+        {"rows": 8, "settings": {"arguments.per_device_train_batch_size": "8"}},
+        "arguments.per_device_train_batch_size",
+    ),
+    "batch that fails": (
+        {"rows": 8, "fails_at": 1, "settings": {"arguments.per_device_train_batch_size": "8"}},
+        "arguments.per_device_train_batch_size",
+    ),
+    "version": ({"settings": {"versions.transformers": "4.45.2"}}, "versions.transformers"),
+    "torch": ({"settings": {"versions.torch": "2.5.1+cu124"}}, "versions.torch"),
+    "environment": (
+        {"settings": {"environment.PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128"}},
+        "environment.PYTORCH_CUDA_ALLOC_CONF",
+    ),
+    "environment that is gone": (
+        {"without": ("environment.PYTORCH_CUDA_ALLOC_CONF",)},
+        "environment.PYTORCH_CUDA_ALLOC_CONF",
+    ),
+    "environment that is new": (
+        {"settings": {"environment.CUDA_MODULE_LOADING": "EAGER"}},
+        "environment.CUDA_MODULE_LOADING",
+    ),
+    "data": ({"length": 4096, "settings": {"data.fingerprint": "ffff"}}, "data.fingerprint"),
+    "data of the same length": ({"settings": {"data.fingerprint": "ffff"}}, "data.fingerprint"),
+    "sequence": (
+        {"length": 4096, "settings": {"arguments.max_seq_length": "4096"}},
+        "arguments.max_seq_length",
+    ),
+    "longest batch alone": ({"length": 4096}, "batch.elements"),
+    "code": ({"settings": {"git.commit": "f" * 40}}, "git.commit"),
+    "neighbour": ({"others": 5 * GIB}, "other_processes"),
+    "argument": ({"settings": {"arguments.my_own_switch": "True"}}, "arguments.my_own_switch"),
+}
+
+
+def write(folder, number: int, **options) -> RunFacts:
+    settings = {
+        "seed": str(number),
+        "arguments.output_dir": f"out/{number}",
+        "machine.host": f"node-{number % 7}",
+    }
+    settings |= options.pop("settings", {})
+    path = write_run(folder, number, settings=settings, noise=(number % 5) * MIB, **options)
+    return facts_of(read_run(path))
+
+
+@pytest.fixture(scope="module")
+def forty(tmp_path_factory) -> list[RunFacts]:
+    folder = tmp_path_factory.mktemp("forty")
+    return [write(folder, number) for number in range(40)]
+
+
+@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("against", ["one", "forty"])
+def test_a_planted_change_is_the_first_suspect(forty, tmp_path, name, against):
+    options, planted = PLANTS[name]
+    run = write(tmp_path, 50, **options)
+    found = diff(run, forty if against == "forty" else [forty[11]])
+    assert found.suspects[0].change.key == planted
+    assert found.suspects[0].suspicion >= Suspicion.POSSIBLE
+    rest = [each for each in found.suspects[1:] if each.suspicion >= Suspicion.POSSIBLE]
+    assert [each.change.key for each in rest] == []
+
+
+def test_equal_runs_have_no_suspect(forty):
+    for run in (forty[0], forty[39]):
+        others = [each for each in forty if each is not run]
+        found = diff(run, others)
+        assert [each for each in found.suspects if each.suspicion >= Suspicion.POSSIBLE] == []
+        assert not any(each.beyond for each in found.memory)
+        assert "no number of memory differs by more than 1 %" in found.notes
+
+
+def test_a_planted_run_among_the_others_hides_nothing(forty, tmp_path):
+    """Thirty-nine equal ones and one that has the run's value are no proof of a change; two values of many are."""
+    planted = write(tmp_path, 50, settings={"arguments.optim": "sgd"})
+    assert diff(forty[0], [*forty[1:], planted]).suspects[0].suspicion < Suspicion.POSSIBLE
+    third = write(tmp_path, 51, settings={"arguments.optim": "adafactor"})
+    found = diff(third, [*forty, planted])
+    assert found.suspects[0].change.key == "arguments.optim"
+    assert found.suspects[0].change.before == "adamw_torch"
+    assert dict(found.suspects[0].change.others) == {"adamw_torch": 40, "sgd": 1}
+
+
+def test_the_numbers_of_a_batch(forty, tmp_path):
+    """4 rows keep 4 GiB (and the run's noise); 8 rows are expected to keep as much again."""
+    run = write(tmp_path, 50, rows=8, settings={"arguments.per_device_train_batch_size": "8"})
+    other = forty[10]  # 10 % 5 = 0: no noise
+    found = diff(run, [other])
+    suspect = found.suspects[0]
+    assert suspect.suspicion is Suspicion.EXPLAINS
+    assert suspect.expected_bytes == 4 * GIB
+    assert {each.key for each in suspect.also} == {"batch.rows", "batch.elements", "batch.longest"}
+    memory = {each.key: each for each in found.memory}
+    assert memory["phase.backward.peak"].difference == 4 * GIB
+    assert memory["forward.kept"].before == 4 * GIB
+    assert memory["alive.before"].before == GIB
+    assert memory["alive.added"].before == 2 * GIB
+    assert memory["backward.left"].before == GIB
+    assert not memory["phase.optimizer.peak"].beyond
+
+
+def test_a_failed_request_counts_as_wanted(forty, tmp_path):
+    """It had 3 + 8 + 1 GiB in backward of the second step, and asked for half a GiB more."""
+    run = write(tmp_path, 50, rows=8, fails_at=1)
+    memory = {each.key: each for each in diff(run, [forty[10]]).memory}
+    assert memory["phase.backward.peak"].after == 12 * GIB + GIB // 2
+    assert memory["peak"].after == 12 * GIB + GIB // 2
+    assert memory["phase.backward.first.peak"].after == 10 * GIB
+
+
+def test_the_most_suspicious_first(forty, tmp_path):
+    """Twice the batch explains the growth; another learning rate does not, an older transformers went the other way."""
+    run = write(
+        tmp_path,
+        50,
+        rows=8,
+        settings={
+            "arguments.per_device_train_batch_size": "8",
+            "arguments.learning_rate": "1.0",
+            "arguments.bf16": "False",
+            "versions.transformers": "4.49.0",
+            "versions.numpy": "9",
+            "git.dirty": "yes",
+        },
+    )
+    found = diff(run, [forty[10]])
+    order = [each.change.key for each in found.suspects]
+    assert order[0] == "arguments.per_device_train_batch_size"
+    assert (
+        order.index("git.dirty")
+        < order.index("versions.transformers")
+        < order.index("arguments.learning_rate")
+    )
+    by_key = {each.change.key: each for each in found.suspects}
+    assert by_key["versions.transformers"].suspicion is Suspicion.UNLIKELY
+    assert by_key["arguments.learning_rate"].suspicion is Suspicion.HARMLESS
+
+
+def test_a_change_of_one_rank(forty, tmp_path):
+    path = write_run(tmp_path, 50, settings={"environment.NCCL_BUFFSIZE": "4194304"})
+    file = path / "fingerprint" / "rank-00001.json"
+    file.write_bytes(file.read_bytes().replace(b'"4194304"', b'"99"'))
+    found = diff(facts_of(read_run(path)), forty)
+    first = found.suspects[0]
+    assert (first.change.key, first.change.after) == ("rank.1.environment.NCCL_BUFFSIZE", "99")
+    assert first.kind == "environment"
+
+
+def test_without_fingerprints_and_without_records(forty):
+    bare = RunFacts(path="/x", id="x")
+    found = diff(bare, forty[:1])
+    assert any("no fingerprint of x" in note for note in found.notes)
+    assert any("memory cannot be compared" in note for note in found.notes)
+    assert diff(forty[0], [bare]).notes
+    assert diff(bare, [bare]).suspects == ()
