@@ -160,6 +160,13 @@ def test_validation_decodes_images():
     assert looking[Phase.EVAL] > quiet[Phase.LOAD] + weights + 2 * 256 * 512 * 512 * 2
 
 
+def test_what_is_left_out_is_said():
+    job = next(case for case in CASES if case.name == "flux-lora").job()
+    plan = oomph.plan(job, settings={"precision.weights": "fp16", "precision.compute": "fp16"}, replay=False)
+    assert any("clip in fp16" in each for each in plan.assumptions)
+    assert any(each.startswith("Validation images are not planned") for each in plan.assumptions)
+
+
 def test_refusals_name_what_is_missing():
     job = next(case for case in CASES if case.name == "sd15-lora").job()
     for path, value, word in (

@@ -96,6 +96,10 @@ def assumptions(job: Job) -> tuple[str, ...]:
         return ()
     read = Reader(job.model)
     found = ["Images are square. Scratch memory of cuDNN and of bitsandbytes is left out."]
+    if job.model.family == FLUX and "fp16" in (job.precision.weights, job.precision.compute):
+        found.append(
+            "What FLUX's blocks clip in fp16 is left out: without checkpointing, a tensor of its tokens for each block."
+        )
     if not job.evaluation.batch:
         found.append(
             "Validation images are not planned: nothing asks for them (--eval-batch 1 plans one at a time)."
