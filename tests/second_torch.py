@@ -33,7 +33,7 @@ def main() -> int:
         return 0
     installed = time.monotonic()
     command = [str(PYTHON), "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     try:
         code = subprocess.run(
             command, check=False, cwd=ROOT, env=environment, timeout=_TEST_SECONDS
