@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.judge.answers import Answer, Importer, Planner, answer
+from benchmarks.judge.markdown import as_markdown
 from benchmarks.judge.report import as_json, as_text
 from benchmarks.judge.rows import read
 from oomph.errors import OomphError
@@ -24,6 +25,7 @@ def options(description: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--verdicts", type=Path, help="rows with outcomes: oom or fits")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--markdown", action="store_true", help="print the tables of docs/plan-accuracy.md")
     parser.add_argument(
         "--calibrate", action="store_true", help="print the bands that follow from the points"
     )
@@ -72,6 +74,8 @@ def main(
         print(calibrated([*points, *without]))
     elif asked.json:
         print(json.dumps(as_json(points, verdicts), indent=1))
+    elif asked.markdown:
+        print(as_markdown(points, verdicts), end="")
     else:
         print(as_text(points, verdicts))
     return int(any(each.crashed for each in (*points, *verdicts)))

@@ -108,3 +108,13 @@ def test_a_failure_of_oomph_itself_is_told_by_the_exit_code(capsys, points):
 
     assert main("", ["--points", str(points)], from_row, broken) == 1
     assert "oomph failed: ZeroDivisionError: inside" in capsys.readouterr().out
+
+
+def test_tables_for_the_docs(capsys, points):
+    code, said = run(capsys, "--points", points, "--verdicts", points, "--markdown")
+    assert code == 0
+    assert said.out.startswith("2 of 3 points have a prediction.\n")
+    # errors of 0 and -20 %: median 10 %
+    assert "| **all** | 2 | 10.0 % |" in said.out
+    assert "| `max_allocated` | 1 | 20.0 % | 20.0 % | 20.0 % | \N{MINUS SIGN}20.0 % | 0.0 % |" in said.out
+    assert "- strange: unsupported: a hexagonal loss" in said.out
