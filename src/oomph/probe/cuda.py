@@ -83,10 +83,12 @@ class CudaDevice:
 
     @property
     def name(self) -> str:
-        """As CUDA calls it; "" before CUDA is initialized."""
-        if not self._cuda.is_initialized():
-            return ""
+        """As CUDA calls it; before CUDA is initialized, as the driver does, if that can be asked."""
         try:
+            if not self._cuda.is_initialized():
+                from oomph.probe.shares import name
+
+                return name(self.index)
             return str(self._cuda.get_device_name(self.index))
         except _TROUBLE:
             return ""

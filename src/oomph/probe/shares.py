@@ -39,7 +39,19 @@ def shares(uuid: str, index: int, reserved_bytes: int) -> Shares:
     nvml = _nvml()
     if isinstance(nvml, str):
         return Shares(why=nvml)
-    return of(nvml.gpus((os.getpid(),)), uuid, index, reserved_bytes)
+    own = (os.getpid(),)
+    gpu = nvml.gpu(f"GPU-{_bare(uuid)}", own) if uuid else None
+    return of(nvml.gpus(own) if gpu is None else (gpu,), uuid, index, reserved_bytes)
+
+
+def name(index: int) -> str:
+    """The driver's name of the device that CUDA will number so in this process; "" where that cannot be told. For as
+    long as CUDA itself is not initialized."""
+    nvml = _nvml()
+    if isinstance(nvml, str):
+        return ""
+    seen = visible(nvml.gpus(), os.environ)
+    return seen.gpus[index].name if seen.certain and index < len(seen.gpus) else ""
 
 
 def of(gpus: tuple[Gpu, ...], uuid: str, index: int, reserved_bytes: int) -> Shares:

@@ -65,6 +65,15 @@ class FakeNvml:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
         return self.cards[index]
 
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Card:
+        for card in self.cards:
+            if card.uuid == uuid:
+                return card
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
+    def nvmlDeviceGetIndex(self, card: Card) -> int:
+        return self.cards.index(card)
+
     def nvmlDeviceGetUUID(self, card: Card) -> Any:
         return card.uuid
 

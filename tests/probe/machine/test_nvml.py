@@ -116,6 +116,28 @@ def test_a_driver_that_does_not_tell_the_bytes():
     assert "bytes of each process" in gpu.missing
 
 
+def test_one_card_alone():
+    machine = NvmlMachine(FakeNvml(a100(0, 1), a100(1, 7 * MIB), a100(2, 0, mig=1, parts=[a100(3, 0)])))
+    gpu = machine.gpu("GPU-00000001-1111-2222-3333-444444444444")
+    assert gpu is not None
+    assert (gpu.index, gpu.used_bytes) == (1, 7 * MIB)
+    assert machine.gpu("GPU-00000002-1111-2222-3333-444444444444") is None
+    assert machine.gpu("GPU-9") is None
+
+
+def test_shares_of_this_process(monkeypatch):
+    from oomph.probe import shares
+
+    own = process(os.getpid(), 900 * MIB)
+    nvml = FakeNvml(a100(0, 0), a100(1, 1000 * MIB, compute=[own, process(os.getppid(), 50 * MIB)]))
+    monkeypatch.setattr(shares, "_nvml", lambda: NvmlMachine(nvml))
+    found = shares.shares("00000001-1111-2222-3333-444444444444", 0, 600 * MIB)
+    assert (found.outside_bytes, found.others_bytes, found.why) == (300 * MIB, 50 * MIB, "")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert shares.shares("", 1, 600 * MIB).outside_bytes == 300 * MIB
+    assert (shares.name(1), shares.name(2)) == (A100[0], "")
+
+
 def test_no_driver():
     broken = FakeNvml(start=pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
     with pytest.raises(Unavailable, match="Driver Not Loaded"):

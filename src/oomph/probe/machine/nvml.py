@@ -56,6 +56,15 @@ class NvmlMachine:
             found += [self._gpu(index, part, ours, handle) for part in parts or (handle,)]
         return tuple(found)
 
+    def gpu(self, uuid: str, ours: Sequence[int] = ()) -> Gpu | None:
+        """The one of this uuid ("GPU-..."), without asking any other; None where there is none, or it is cut into MIG
+        devices."""
+        handle = self._ask("nvmlDeviceGetHandleByUUID", uuid)
+        index = None if handle is None else self._ask("nvmlDeviceGetIndex", handle)
+        if index is None or self._parts(handle):
+            return None
+        return self._gpu(int(index), handle, ours, handle)
+
     def _parts(self, handle: Any) -> list[Any]:
         """The MIG devices of a GPU that is cut into such."""
         mode = self._ask("nvmlDeviceGetMigMode", handle)
