@@ -175,3 +175,47 @@ def test_a_listener_that_breaks_breaks_nothing_else():
     both.end(End("completed", START, 1.0))
     assert len(heard) == 2
     assert complaints == ["Broken stopped: RuntimeError: no disk"]
+
+
+@pytest.fixture
+def memory():
+    """fsspec's file system in memory, empty."""
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    yield system
+    system.store.clear()
+
+
+def test_a_run_is_copied_while_it_goes_on(tmp_path, memory):
+    path = write_run(tmp_path, 0)
+    data = read_run(path)
+    both = [listeners(["copy:memory://bucket/runs/"])[0] for _ in range(2)]
+    for rank, listener in enumerate(both):
+        listener.begin(data.run, data.ranks[rank].headers[0])
+    both[0].oom(OomRecord(Phase.EVAL, 2, START + 8, 9.0, "", GIB, counters(GIB, GIB)))
+    for listener in both:
+        listener.end(End("completed", START, 1.0))
+    from oomph.recording.store.remote import RemoteFiles
+
+    copied = read_run(RemoteFiles(f"memory://bucket/runs/{path.name}"))
+    assert copied.run == data.run
+    assert {rank: each.outcome for rank, each in copied.ranks.items()} == {
+        rank: each.outcome for rank, each in data.ranks.items()
+    }
+
+
+def test_a_copy_that_fails_says_so_at_the_end(tmp_path, memory, monkeypatch):
+    data = read_run(write_run(tmp_path, 0))
+
+    def refuse(*args, **kwargs):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(type(memory), "put_file", refuse)
+    complaints = []
+    told = Listeners(listeners(["copy:memory://bucket/run"]), complaints.append)
+    told.begin(data.run, data.ranks[0].headers[0])
+    told.end(End("completed", START, 1.0))
+    assert len(complaints) == 1
+    assert "was not copied to memory://bucket/run: PermissionError: no" in complaints[0]

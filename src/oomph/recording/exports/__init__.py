@@ -2,7 +2,7 @@
 
 A place is written as text: "prometheus:FILE.prom" (a file for node_exporter's textfile collector), "prometheus::9400"
 (HTTP on loopback; rank N of a host answers on 9400 + N), "tensorboard:FOLDER", "mlflow:URI" ("mlflow:" for the tracking
-server and the run that the script uses).
+server and the run that the script uses), "copy:URL" (the run directory itself, by fsspec).
 
     listeners(["tensorboard:runs/tb"])    for a recorder: hear of every record while the job runs
     export(run_data, "prometheus:x.prom") a run that is over
@@ -30,7 +30,11 @@ def listeners(places: Sequence[str]) -> list[Listener]:
 def export(data: RunData, place: str) -> None:
     """Exports a run that is over. Raises UsageError as `listeners`, and OSError where it cannot be written."""
     kind, target = _split(place)
-    if kind == "prometheus":
+    if kind == "copy":
+        from oomph.recording.store.mirror import copy
+
+        copy(data.path, target + data.path.rstrip("/").rpartition("/")[2] if target.endswith("/") else target)
+    elif kind == "prometheus":
         if target.startswith(":"):
             raise UsageError(f"{place}: a run that is over is exported to a file, not served")
         from oomph.recording.exports.finished import metrics_of
@@ -50,6 +54,10 @@ def export(data: RunData, place: str) -> None:
 
 def _listener(place: str) -> Listener:
     kind, target = _split(place)
+    if kind == "copy":
+        from oomph.recording.exports.copying import Copy
+
+        return Copy(target)
     if kind == "prometheus" and target.startswith(":"):
         from oomph.recording.exports.http import PrometheusServer
 
@@ -72,9 +80,13 @@ def _listener(place: str) -> Listener:
 
 def _split(place: str) -> tuple[str, str]:
     kind, colon, target = place.partition(":")
-    if kind not in ("prometheus", "tensorboard", "mlflow") or not colon or (not target and kind != "mlflow"):
+    if (
+        kind not in ("prometheus", "tensorboard", "mlflow", "copy")
+        or not colon
+        or (not target and kind != "mlflow")
+    ):
         raise UsageError(
-            f"{place[:80]!r} is no place to export to: give prometheus:FILE, prometheus::PORT, tensorboard:FOLDER or "
-            "mlflow:URI"
+            f"{place[:80]!r} is no place to export to: give prometheus:FILE, prometheus::PORT, tensorboard:FOLDER, "
+            "mlflow:URI or copy:URL"
         )
     return kind, target

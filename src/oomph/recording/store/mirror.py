@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,10 +22,13 @@ from oomph.recording.store.remote import file_system
 
 class Mirror:
     """Copies a local run directory to `url`. Each file is written whole; files that did not change are not copied
-    again. Several ranks may push into one directory: each pushes only files that it has."""
+    again. Several ranks may push into one directory: `wanted` says, by name, which files are a rank's to push."""
 
-    def __init__(self, local: str | os.PathLike[str], url: str) -> None:
+    def __init__(
+        self, local: str | os.PathLike[str], url: str, wanted: Callable[[str], bool] = lambda _: True
+    ) -> None:
         self.local, self.url = Path(local), url.rstrip("/")
+        self._wanted = wanted
         self._system, self._root = file_system(self.url)
         self._sent: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
@@ -50,7 +54,7 @@ class Mirror:
                 return ""
             stat = path.stat()
             name, mark = path.relative_to(self.local).as_posix(), (stat.st_size, stat.st_mtime_ns)
-            if self._sent.get(name) == mark:
+            if self._sent.get(name) == mark or not self._wanted(name):
                 return ""
             target = f"{self._root}/{name}"
             if name == RUN and self._system.exists(target):
