@@ -219,3 +219,34 @@ def test_a_copy_that_fails_says_so_at_the_end(tmp_path, memory, monkeypatch):
     told.end(End("completed", START, 1.0))
     assert len(complaints) == 1
     assert "was not copied to memory://bucket/run: PermissionError: no" in complaints[0]
+
+
+def test_a_run_that_is_recorded_to_a_url(tmp_path, memory, monkeypatch):
+    """Records are appended here, and the copy is whole when the recording has ended."""
+    import torch
+
+    import oomph
+    from oomph.recording.store.remote import RemoteFiles
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OOMPH_RUN_DIR", raising=False)
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with oomph.record(
+        model=model,
+        optimizer=optimizer,
+        run_dir="memory://bucket/run",
+        arguments={"batch_size": 2},
+        warn=False,
+    ):
+        for _ in range(2):
+            model(torch.ones(2, 8)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    copied = read_run(RemoteFiles("memory://bucket/run"))
+    assert copied.ranks[0].outcome.value == "completed"
+    assert copied.ranks[0].steps_completed == 2
+    assert copied.fingerprints[0].values["arguments.batch_size"] == "2"
+    assert copied.fingerprints[0].values["model.trainable"] == str(8 * 8 + 8)
+    (here,) = (each for each in (tmp_path / "oomph-runs").iterdir() if each.name != "launches")
+    assert read_run(here).run == copied.run

@@ -54,8 +54,9 @@ def record(
     says nothing. `every`: after the first fifty steps one is written so many seconds apart, besides those with news;
     0 writes all. `history`: entries of PyTorch's memory history to keep for the snapshot of a failed request (True:
     100,000; PyTorch says that it costs about two microseconds for each allocation; 0 keeps none). `exports` are
-    listeners as `oomph.recording.exports` names them. `device` is a `probe.base.Device`; without it the CUDA device of
-    this process, or else the CPU, counted as if it were a card (slow, and meant for tests).
+    listeners as `oomph.recording.exports` names them; a URL as run directory (s3://..., by fsspec) is a copy of one
+    here. `device` is a `probe.base.Device`; without it the CUDA device of this process, or else the CPU, counted as if
+    it were a card (slow, and meant for tests).
 
     While one recording is going on, another call gives the same one, which ends when all of them have ended. The
     recorder never breaks the job: what goes wrong in it is said once on stderr. Raises UsageError where PyTorch is not
@@ -142,6 +143,12 @@ def _make(
     from oomph.recording.where import rank_of, run_directory
 
     rank = rank_of(os.environ)
+    environment = dict(os.environ)
+    url = environment.get("OOMPH_RUN_DIR", "").strip() or os.fspath(run_dir or "")
+    if "://" in url and not url.startswith("file://"):
+        # Records are appended, which object stores cannot: the run is recorded here and copied there.
+        environment.pop("OOMPH_RUN_DIR", None)
+        run_dir, exports = None, (*exports, f"copy:{url}")
     if device is None:
         from oomph.probe.choose import device as choose
 
@@ -155,7 +162,7 @@ def _make(
     troubles = Troubles(rank.rank)
     directory: Path | None
     try:
-        directory = run_directory(os.environ, rank, run_dir=run_dir, name=name)
+        directory = run_directory(environment, rank, run_dir=run_dir, name=name)
         directory = directory.absolute()
     except OSError as error:
         directory = None

@@ -9,8 +9,8 @@ from statistics import median
 from oomph.diagnose.runs.model import MemoryChange, RunFacts
 from oomph.phases import Phase
 
-#: Differences up to this are nothing: allocators round, and kernels choose workspaces.
-_SHARE, _LEAST_BYTES = 0.01, 256 << 10
+#: Differences up to this are nothing: allocators round, and kernels choose workspaces. Of small numbers, a larger share.
+_SHARE, _LEAST_BYTES, _SMALL_SHARE = 0.01, 256 << 10, 0.05
 #: Numbers beside the phases' peaks, with their names for people.
 PARTS = {
     "alive.before": "alive before the first forward",
@@ -109,7 +109,8 @@ def _add(
     low, high = (min(known), max(known)) if known else (None, None)
     beyond = False
     if after is not None and low is not None and high is not None:
-        room = max(_LEAST_BYTES, _SHARE * max(abs(low), abs(high), abs(after))) if is_bytes else 0
+        most = max(abs(low), abs(high), abs(after))
+        room = max(_SHARE * most, min(_LEAST_BYTES, _SMALL_SHARE * most)) if is_bytes else 0
         beyond = after > high + room or after < low - room
     memory[key] = MemoryChange(key, label, before, after, low, high, beyond, is_bytes)
 
