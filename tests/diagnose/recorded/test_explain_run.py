@@ -6,8 +6,11 @@ import importlib
 import json
 from typing import Any
 
+import pytest
+
 from oomph.api import explain
 from oomph.diagnose.model import Outcome
+from oomph.errors import InputError
 from oomph.evidence.model import Kind
 from oomph.evidence.run.model import GpuSample
 from oomph.phases import Phase
@@ -349,3 +352,11 @@ def test_a_thousand_ranks_are_explained(tmp_path):
     found = explain([tmp_path / "run"])
     assert (found.ranks.first, len(found.ranks.consequences)) == (700, 1023)
     assert len(text_of(found).splitlines()) < 120
+
+
+def test_a_folder_of_runs_is_not_read_as_one(tmp_path):
+    four_ranks(tmp_path / "runs" / "a")
+    with pytest.raises(InputError, match="name one, such as"):
+        explain([tmp_path / "runs"])
+    (tmp_path / "runs" / "train.log").write_text("step 1 loss 2.0\n")
+    assert explain([tmp_path / "runs"]).evidence.documents

@@ -62,7 +62,7 @@ def _readings(run: RunData, host: str, sample: GpuSample, gpu: Gpu, rank: RankDa
     used = "not told" if gpu.used_bytes is None else format_bytes(gpu.used_bytes)
     total = "" if gpu.capacity_bytes is None else f" of {format_bytes(gpu.capacity_bytes)}"
     document.lines.append(
-        Line(f"GPU {gpu.index} of {host} ({gpu.name}): {used}{total} in use", 0, time=sample.time)
+        Line(f"GPU {gpu.index} of {host} ({gpu.name}): {used}{total} in use", 1, time=sample.time)
     )
     made.gpus.append(
         GpuReading(
@@ -81,7 +81,7 @@ def _readings(run: RunData, host: str, sample: GpuSample, gpu: Gpu, rank: RankDa
         whose = "of the job" if process.ours else "not of the job"
         size = "its use is not told" if process.used_bytes is None else format_bytes(process.used_bytes)
         text = f"GPU {gpu.index} of {host}: process {process.pid} {process.name} ({whose}): {size}"
-        document.lines.append(Line(text, 0, time=sample.time))
+        document.lines.append(Line(text, 1, time=sample.time))
         quote = document.quote(line)
         made.processes.append(
             GpuProcess(device, process.pid, process.name, _amount(process.used_bytes), quote)

@@ -53,7 +53,7 @@ def document_of(run: RunData, rank: RankData, index: int) -> RankDocument:
     )
     made = RankDocument(document)
     for record in kept:
-        _add(made, rank, record, numbers.get(_key(record), 0))
+        _add(made, rank, record, numbers.get(_key(record), 1))
     _end(made, run, rank)
     _facts(made, run, rank)
     return made
@@ -132,7 +132,7 @@ def _add(made: RankDocument, rank: RankData, record: Record, number: int) -> Non
 def _end(made: RankDocument, run: RunData, rank: RankData) -> None:
     """The end of the records: a line for what a rank without a last record was doing, and the host's memory then."""
     document = made.document
-    number = document.lines[-1].number if document.lines else 0
+    number = document.lines[-1].number if document.lines else 1
     use = host_use(run, rank) if rank.outcome in (Outcome.KILLED, Outcome.UNKNOWN) else None
     if use is not None:
         position = Position(document.index, len(document.lines))

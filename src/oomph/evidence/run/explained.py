@@ -54,3 +54,27 @@ def texts_of(run: RunData) -> list[str]:
     for folder in run.files.ls(OOM):
         names += [f"{OOM}/{folder}/{name}" for name in _TEXTS if run.files.size(f"{OOM}/{folder}/{name}")]
     return [str(Path(run.path) / name) for name in [*names, *run.snapshots]]
+
+
+#: So many entries of a folder are looked at.
+_LOOKED_AT = 64
+
+
+def refuse_folder_of_runs(path: str | os.PathLike[str]) -> None:
+    """Raises InputError for a folder whose subfolders are runs and that holds nothing else to read: which run is meant
+    has to be said. Looks at the newest entries only."""
+    try:
+        folder = Path(path)
+        if not folder.is_dir():
+            return
+        entries = sorted((one for one in folder.iterdir() if not one.name.startswith(".")), reverse=True)
+    except (OSError, ValueError):
+        return
+    if any(one.is_file() for one in entries[:_LOOKED_AT]):
+        return
+    runs = [one for one in entries[:_LOOKED_AT] if is_run(one)]
+    if runs:
+        more = "several runs" if len(runs) > 1 else "a run"
+        raise InputError(
+            f"{folder} holds {more}: name one, such as {runs[0]} (`oomph runs list` lists them)."
+        )

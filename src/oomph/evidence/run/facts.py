@@ -50,6 +50,8 @@ def _named(found: Fingerprint | None) -> Iterator[tuple[str, str]]:
     said = set()
     for key, name in _NAMES:
         value = found.values.get(key, "").strip()
+        if name == "gpu_name" and value.lower() == "cpu":
+            continue
         if value and value not in ("None", "null") and len(value) <= _LONGEST_VALUE and name not in said:
             said.add(name)
             yield name, value
