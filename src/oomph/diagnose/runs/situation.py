@@ -9,7 +9,7 @@ from statistics import median
 from oomph.diagnose.runs.model import MemoryChange, RunFacts
 from oomph.phases import Phase
 
-#: Differences up to this are nothing: allocators round, and kernels choose workspaces. Of small numbers, a larger share.
+#: Differences up to this are nothing: allocators round, kernels choose workspaces. Of small numbers, a larger share.
 _SHARE, _LEAST_BYTES, _SMALL_SHARE = 0.01, 256 << 10, 0.05
 #: Numbers beside the phases' peaks, with their names for people.
 PARTS = {
