@@ -16,6 +16,7 @@ from oomph.probe.peaks import install
 #: What torch raises where a device or an allocator does not answer. RuntimeError includes its own errors.
 _TROUBLE = (RuntimeError, AssertionError, AttributeError, KeyError, TypeError, ValueError)
 _NOT_YET = "CUDA is not initialized in this process yet"
+_ROCM = "what is outside the allocator is not read on AMD GPUs"
 _NO_OVERLAY = (
     "peaks are reset at each phase, and this PyTorch keeps them where oomph does not know: what the script itself "
     "reads of torch.cuda.max_memory_allocated() counts from the beginning of the phase"
@@ -138,9 +139,10 @@ class CudaDevice:
             free, total = (int(size) for size in self._cuda.mem_get_info(self.index))
         except _TROUBLE as error:
             missing.append(f"torch.cuda.mem_get_info failed: {_first_line(error)}")
-        from oomph.probe.shares import shares
+        from oomph.probe.shares import Shares, shares
 
-        found = shares(self.uuid, self.index, now.reserved_bytes)
+        rocm = getattr(getattr(self._torch, "version", None), "hip", None)
+        found = Shares(why=_ROCM) if rocm else shares(self.uuid, self.index, now.reserved_bytes)
         if found.why:
             missing.append(found.why)
         return msgspec.structs.replace(
@@ -209,11 +211,16 @@ class CudaDevice:
         self._later(lambda: self._torch._C._cuda_attach_out_of_memory_observer(told))  # noqa: SLF001
 
     def _later(self, function: Callable[[], Any]) -> None:
-        """Now, or once the script has initialized CUDA."""
+        """Now, or once the script has initialized CUDA, which no error of ours may keep it from."""
         if self._cuda.is_initialized():
             function()
-        else:
-            self._cuda._lazy_call(function)  # noqa: SLF001
+            return
+
+        def quietly() -> None:
+            with suppress(Exception):
+                function()
+
+        self._cuda._lazy_call(quietly)  # noqa: SLF001
 
     def synchronize(self) -> None:
         if self._cuda.is_initialized():

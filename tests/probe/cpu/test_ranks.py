@@ -41,9 +41,11 @@ def test_ddp_has_buckets_beside_the_gradients(ranks):
     for rank in ranks:
         seen = rank["ddp"]
         assert seen["made"][0] == PARAMETERS
-        assert seen["wrapped"][0] == 2 * PARAMETERS  # the buckets
+        # The buckets; and gloo's thread may still hold the buffer in which the weights were sent.
+        assert 2 * PARAMETERS <= seen["wrapped"][0] <= 3 * PARAMETERS
         after = seen["backward"][0]
-        assert 3 * PARAMETERS + INPUTS <= after <= 3 * PARAMETERS + INPUTS + 8 * 512
+        assert 3 * PARAMETERS + INPUTS <= after <= 4 * PARAMETERS + INPUTS + 8 * 512
+    assert min(rank["ddp"]["wrapped"][0] for rank in ranks) == 2 * PARAMETERS
 
 
 def test_fsdp_holds_a_part_and_gathers_the_rest(ranks):
