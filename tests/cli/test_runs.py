@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import pickle
 from typing import Any
 
 import pytest
 
 from oomph.report.runs.json import read_schema
+from oomph.units import MIB
+from tests.cli.snapshots import job
 from tests.recording_store.fakes import write_run
 
 jsonschema: Any = importlib.import_module("jsonschema")  # untyped unless its stubs are installed
@@ -146,3 +149,22 @@ class TestElsewhere:
         text = run("runs", "--help").stdout
         for name in ("list", "show", "diff", "export", "copy"):
             assert f"\n  {name}" in text
+
+
+def test_two_failures_are_compared_category_by_category(run, tmp_path):
+    """One with 4 blocks of activations, one with 6, by PyTorch's own snapshots of the requests that failed."""
+    root = tmp_path / "oomph-runs"
+    for number, blocks in enumerate((4, 6)):
+        path = write_run(root, number, fails_at=1, name=f"failed-{number}", world=1)
+        folder = path / "oom" / "rank-00000"
+        folder.mkdir(parents=True)
+        (folder / "snapshot.pickle").write_bytes(pickle.dumps(job(blocks=blocks)))
+    done = run("runs", "diff", "failed-0", "failed-1", "--format", "json", "--no-plan")
+    memory = {each["fact"]: each for each in json.loads(done.stdout)["memory"]}
+    held = {name: each for name, each in memory.items() if name.startswith("category.")}
+    assert sum(each["before"] or 0 for each in held.values()) == 4 * 32 * MIB
+    assert sum(each["after"] or 0 for each in held.values()) == 6 * 32 * MIB
+    (path / "oom" / "rank-00000" / "snapshot.pickle").write_bytes(b"no pickle")
+    done = run("runs", "diff", "failed-0", "failed-1", "--no-plan")
+    assert done.exit_code == 0
+    assert "snapshot.pickle cannot be read" in done.stdout

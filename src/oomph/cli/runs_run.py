@@ -75,6 +75,8 @@ def diff_runs(
         run, others = _chosen(store, names, against)
         from oomph.diagnose.runs.diff import diff as hold_against
 
+        if len(others) == 1:
+            run, others = _with_categories(store, run, others[0])
         diff = hold_against(run, others)
         if plan and not diff.against_many:
             diff = dataclasses.replace(diff, planned=_planned(store, diff))
@@ -83,6 +85,20 @@ def diff_runs(
 
     _emit(request, _rendered(diff, request, everything, notes))
     return diff_exit_code(diff)
+
+
+def _with_categories(store: Store, run: RunFacts, other: RunFacts) -> tuple[RunFacts, list[RunFacts]]:
+    """Both with what was alive by category, where both have a memory snapshot."""
+    if not (run.number("ooms") and other.number("ooms")):
+        return run, [other]
+    from oomph.diagnose.runs.categories import has_snapshot, with_categories
+
+    data, before = store.read(run.path)[1], store.read(other.path)[1]
+    if not (has_snapshot(data) and has_snapshot(before)):
+        return run, [other]
+    pairs = [(run, with_categories(run, data)), (other, with_categories(other, before))]
+    store.notes += [note for old, new in pairs for note in new.notes if note not in old.notes]
+    return pairs[0][1], [pairs[1][1]]
 
 
 def _planned(store: Store, diff: RunsDiff) -> Planned | None:

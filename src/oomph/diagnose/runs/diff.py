@@ -14,7 +14,7 @@ from oomph.diagnose.runs.suspects.base import Judged
 
 #: Facts that are measured: they are effects, and compared as memory.
 _MEASURED = re.compile(
-    r"(?:phase|peak|alive|forward|backward|free|growth|host|steps|retries|ooms|outside|seconds|outcomes|failed|attempts"
+    r"(?:category|phase|peak|alive|forward|backward|free|growth|host|steps|retries|ooms|outside|seconds|outcomes|failed|attempts"
     r"|exit_code|signal|ranks|note)(?:\.|\Z)"
 )
 #: Measured, and causes all the same: they come from elsewhere.

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from statistics import median
 
 from oomph.diagnose.runs.model import MemoryChange, RunFacts
+from oomph.memory.categories import Category
 from oomph.phases import Phase
 
 #: Differences up to this are nothing: allocators round, kernels choose workspaces. Of small numbers, a larger share.
 _SHARE, _LEAST_BYTES, _SMALL_SHARE = 0.01, 256 << 10, 0.05
 #: Numbers beside the phases' peaks, with their names for people.
 PARTS = {
-    "alive.before": "alive before the first forward",
-    "alive.between": "alive before later forwards",
-    "alive.added": "added by the first step",
-    "forward.kept": "kept by forward for backward",
-    "backward.left": "left by backward",
+    "alive.before": "before the first forward (parameters)",
+    "alive.between": "before later forwards (and states)",
+    "alive.added": "added by the first step (states)",
+    "forward.kept": "kept by forward (activations)",
+    "backward.left": "left by backward (gradients)",
     "peak.reserved": "highest reserved",
     "outside": "outside PyTorch, this process",
     "other_processes": "other processes",
@@ -87,6 +88,8 @@ def situation(run: RunFacts, others: Sequence[RunFacts]) -> Situation:
     _add(memory, "peak", "highest peak", run, others)
     for key, label in PARTS.items():
         _add(memory, key, label, run, others)
+    for category in Category:
+        _add(memory, f"category.{category.value}", f"{category.value}, when it failed", run, others)
     for key, label in _COUNTS.items():
         _add(memory, key, label, run, others, is_bytes=False)
     return Situation(others[0], run, tuple(others), memory)

@@ -33,12 +33,12 @@ def categories_of(data: RunData, plan: Plan) -> Categories | str:
 
 
 def _table(data: RunData, rank: RankData, oom: OomRecord, peak: PhasePeak) -> Categories | str:
-    name = _snapshot(data, rank, oom)
+    name = snapshot_of(data, rank, oom)
     if name is None:
         said = "; ".join(oom.missing)
         return f"rank {rank.rank} left no snapshot{f' ({said})' if said else ''}"
     try:
-        recorded = _recorded(data, name)
+        recorded = recorded_shares(data, name)
     except (OomphError, OSError) as error:
         return f"{name} cannot be read: {error}"
     if not recorded:
@@ -63,7 +63,7 @@ def _table(data: RunData, rank: RankData, oom: OomRecord, peak: PhasePeak) -> Ca
     return Categories(rank.rank, oom.phase, rows, text)
 
 
-def _snapshot(data: RunData, rank: RankData, oom: OomRecord) -> str | None:
+def snapshot_of(data: RunData, rank: RankData, oom: OomRecord) -> str | None:
     """The snapshot's name below the run."""
     folder = f"{OOM}/{rank_name(rank.rank)}/"
     own = [folder + name for name in oom.files if name.endswith(".pickle") and "/" not in name]
@@ -72,7 +72,7 @@ def _snapshot(data: RunData, rank: RankData, oom: OomRecord) -> str | None:
     return next((name for name in there if (data.files.size(name) or 0) <= _LARGEST), None)
 
 
-def _recorded(data: RunData, name: str) -> dict[str, tuple[int, str]]:
+def recorded_shares(data: RunData, name: str) -> dict[str, tuple[int, str]]:
     """Bytes and certainty of each category when the request failed."""
     # Only who reads a snapshot needs numpy.
     from oomph.diagnose.snapshot.build import analyse, report_of

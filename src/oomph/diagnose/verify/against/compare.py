@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from oomph.diagnose.verify.against.categories import categories_of
 from oomph.diagnose.verify.against.causes import Predict, causes
 from oomph.diagnose.verify.against.model import Against, Beside, Row
@@ -80,28 +82,26 @@ def _row(data: RunData, plan: Plan, phase: Phase, together: RankPlan | None) -> 
         return Row(phase, None, plan_of(plan, 0).phases.get(phase), open="it was not recorded")
     summary = rank.summaries[phase]
     predicted = plan_of(plan, rank.rank).phases.get(phase)
+    needed = highest(each for each in peaks(rank, "allocated", phase) if each.needed)
     row = Row(
         phase,
         rank.rank,
         predicted,
         _allocated(summary.first),
         _allocated(summary.later),
+        None if needed is None else needed.size_bytes,
         summary.peak_reserved_bytes or None,
     )
     within, why = _within(rank, row, predicted)
+    row = replace(row, within=within, open=why)
     expected = None if together is None else together.phases.get(phase)
-    return Row(
-        phase,
-        rank.rank,
-        predicted,
-        row.first,
-        row.later,
-        row.reserved,
-        within,
-        why,
-        None if expected is None else expected.allocated_bytes,
-        None if expected is None else expected.low_bytes,
-        None if expected is None else expected.high_bytes,
+    if expected is None:
+        return row
+    return replace(
+        row,
+        expected=expected.allocated_bytes,
+        expected_low=expected.low_bytes,
+        expected_high=expected.high_bytes,
     )
 
 
@@ -116,15 +116,14 @@ def _within(rank: RankData, row: Row, predicted: PhasePeak | None) -> tuple[bool
         return None, "it is not predicted"
     if not readable(rank) or recorded is None:
         return None, why_not_readable(rank)
-    needed = highest(each for each in peaks(rank, "allocated", row.phase) if each.needed)
-    most = max(recorded, 0 if needed is None else needed.size_bytes)
-    if most > predicted.high_bytes:
+    if recorded > predicted.high_bytes:
         return False, ""
     if recorded >= predicted.low_bytes:
         return True, ""
-    if not settled(rank):
+    over = row.phase in (Phase.INIT, Phase.LOAD) and len(rank.summaries) > 1
+    if not settled(rank) and not over:
         return None, f"rank {rank.rank} {ended(rank)}: its peak may lie higher"
-    if row.later is None and row.phase not in (Phase.INIT, Phase.LOAD):
+    if row.later is None and not over:
         return None, "only the first step was recorded, in which the optimizer's states are not there yet"
     return False, ""
 

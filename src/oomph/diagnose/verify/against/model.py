@@ -29,7 +29,8 @@ class Cause:
 @dataclass(frozen=True)
 class Row:
     """One phase: the prediction for the rank that recorded the most, and what that rank recorded, `first` up to the end
-    of the first optimizer step and `later` after it. `within`: whether the largest lies in the prediction's interval;
+    of the first optimizer step and `later` after it. `needed`: what was allocated when a request failed in it, with
+    that request. `within`: whether the largest lies in the prediction's interval;
     None where that cannot be told, and `open` says why. `expected` is what is predicted for the job as the run had it
     (None where nothing differs, or that cannot be planned), `expected_low` and `expected_high` its interval."""
 
@@ -38,6 +39,7 @@ class Row:
     predicted: PhasePeak | None
     first: int | None = None
     later: int | None = None
+    needed: int | None = None
     reserved: int | None = None
     within: bool | None = None
     open: str = ""
@@ -47,8 +49,8 @@ class Row:
 
     @property
     def recorded(self) -> int | None:
-        """The largest that was allocated."""
-        return max((each for each in (self.first, self.later) if each is not None), default=None)
+        """The largest that was allocated, or needed."""
+        return max((each for each in (self.first, self.later, self.needed) if each is not None), default=None)
 
     @property
     def difference(self) -> int | None:

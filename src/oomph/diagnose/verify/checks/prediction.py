@@ -18,9 +18,11 @@ from oomph.diagnose.verify.view import (
     why_not_readable,
 )
 from oomph.evidence.run.data import RankData
+from oomph.phases import Phase
 from oomph.predict.model import PhasePeak, Plan, RankPlan
 from oomph.units import format_bytes
 
+_OPTIONAL = (Phase.INIT, Phase.LOAD, Phase.EVAL, Phase.GENERATE, Phase.SAVE)
 _Verdict = tuple[Status, str, Seen | None, PhasePeak]
 
 
@@ -57,6 +59,10 @@ def _phase(check: str, asked: Asked, plan: Plan, subject: str, reasons: list[str
         those = [each for each in found if each[0] is status]
         if those:
             return _answer(check, subject, those[0], len(those))
+    there = [each for each in found if each[0] is not Status.SKIPPED]
+    if found and not there:
+        return _answer(check, subject, found[0], 1)
+    found = there
     if not found:
         return Answer(check, Status.UNKNOWN, because(reasons) or "no rank of this kind left records", subject)
     best = max(found, key=lambda each: each[2].size_bytes if each[2] else 0)
@@ -87,13 +93,18 @@ def _judged(rank: RankData, peak: PhasePeak) -> _Verdict:
     low, high = format_bytes(peak.low_bytes), format_bytes(peak.high_bytes)
     asked = f"predicted were {low} to {high}"
     if seen is None:
-        return Status.UNKNOWN, f"no {peak.phase.value} phase was recorded on rank {rank.rank}", None, peak
+        # A run need not save or evaluate.
+        status = Status.SKIPPED if peak.phase in _OPTIONAL and settled(rank) else Status.UNKNOWN
+        return status, f"no {peak.phase.value} phase was recorded on rank {rank.rank}", None, peak
     needed = "were needed" if seen.needed else "were allocated"
     told = f"{format_bytes(seen.size_bytes)} {needed} {seen.place}; {asked}"
     if seen.size_bytes > peak.high_bytes:
         return Status.FAILED, told, seen, peak
     if seen.size_bytes >= peak.low_bytes:
         return Status.PASSED, told, seen, peak
+    over = peak.phase in (Phase.INIT, Phase.LOAD) and len(rank.summaries) > 1
+    if over:
+        return Status.FAILED, told, seen, peak
     if not settled(rank):
         return Status.UNKNOWN, f"rank {rank.rank} {ended(rank)}; up to then {told}", seen, peak
     if max(rank.steps_completed, len(rank.steps)) < 2:
