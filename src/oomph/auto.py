@@ -3,8 +3,9 @@
 For scripts that have no room for more than a line. Until memory runs out it costs nothing: nothing is imported, hooked
 or counted. The traceback is printed as ever, hooks that others have set are called, the exit code stays.
 
-With an `oomph.record()` going on, that one records the failure, and this adds the explanation. Under torchrun each rank
-that fails says it in two lines; the whole is in the run directory (`oomph explain RUN`).
+With an `oomph.record()` going on, that one records the failure, and this adds the explanation. Under torchrun, and
+under `oomph record -- CMD`, a rank that fails says it in two lines: the whole is in the run directory (`oomph explain
+RUN`).
 """
 
 from __future__ import annotations
