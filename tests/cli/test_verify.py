@@ -130,3 +130,12 @@ def test_held_against_a_plan(run, tmp_path):
     assert result.exit_code == 1
     assert "prediction[optimizer]" in result.stdout
     assert "predicted were" in " ".join(result.stdout.split())
+
+
+def test_a_run_by_what_it_is_called(run, tmp_path):
+    assert run("verify", "last").exit_code == 2
+    write(tmp_path / "oomph-runs" / "20261130-sft", [Rank()])
+    result = run("verify", "last")
+    assert result.exit_code == 0, result.stderr
+    assert run("verify", "20261130").stdout == result.stdout
+    assert "did you mean" in run("verify", "20261130-stf").stderr

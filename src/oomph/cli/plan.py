@@ -116,7 +116,6 @@ class Request:
 @click.option(
     "--against",
     metavar="RUN",
-    type=click.Path(),
     help="Hold the prediction against a recorded run, phase by phase, and say what a difference comes from. Without a "
     "job, the one that the run recorded.",
 )
@@ -135,7 +134,7 @@ def command(ctx: click.Context, /, **options: object) -> None:
     oomph plan config.json args.yaml accelerate.yaml zero3.json --gpu h100x8
     oomph plan job.toml --set batch.micro=4 --explain
     oomph plan llama-3.1-8b --gpu a100-80gb --seq 8192 --fit --headroom 10%
-    oomph plan job.toml --against runs/last
+    oomph plan job.toml --against last
 
     An input is a model's name, a folder with a config.json, a job file, or a configuration of the frameworks that
     people train with (docs/job-files.md); several are merged, and flags have the last word. What neither says is

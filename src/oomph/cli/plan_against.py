@@ -30,10 +30,10 @@ def asked(request: Request) -> bool:
 def run(request: Request) -> int:
     """Does what the command line asks for; returns the exit code. Raises OomphError."""
     _check(request)
+    from oomph.cli.verify_named import run_named
     from oomph.diagnose.verify.against.compare import against
-    from oomph.evidence.run.read import read_run
 
-    data = read_run(str(request.more["against"]))
+    data = run_named(str(request.more["against"]))
     understood, source = _understood(request, data)
     from oomph.cli.plan_run import planned
 

@@ -43,7 +43,7 @@ class Request:
 
 
 @click.command(name="verify", short_help="Did a recorded run do what it should.")
-@click.argument("run", metavar="RUN", type=click.Path())
+@click.argument("run", metavar="RUN")
 @click.option(
     "--plan",
     "jobs",
@@ -122,12 +122,13 @@ def command(ctx: click.Context, /, **options: object) -> None:
     (with --plan) whether it needed what was predicted.
 
     \b
-    oomph verify runs/last
-    oomph verify runs/last --headroom 4GiB --limit backward=30GiB --strict
-    oomph verify runs/last --plan job.toml --junit verify.xml
+    oomph verify last
+    oomph verify last --headroom 4GiB --limit backward=30GiB --strict
+    oomph verify oomph-runs/20261130-sft --plan job.toml --junit verify.xml
 
-    RUN is a run directory, as oomph record leaves it. Each check passed, failed, or could not be told, with the reason:
-    a run that ended early fails a check only where its records prove that. docs/runs.md describes the checks.
+    RUN is a run directory, as oomph record leaves it, or what oomph runs calls it (an id, last). Each check passed,
+    failed, or could not be told, with the reason: a run that ended early fails a check only where its records prove
+    that. docs/runs.md describes the checks.
 
     Exit codes: 0 no check failed and at least one passed, 1 a check failed (with --strict also: could not be told), or
     nothing could be told at all, 2 the run cannot be read, or the command line is wrong, 130 interrupted with Ctrl-C.

@@ -35,9 +35,9 @@ def run(request: Request) -> int:
     output_format = request.output_format or (project.format if project.format in FORMATS else None) or "text"
     _check_files(request)
     settings = settings_of(request)
-    from oomph.evidence.run.read import read_run
+    from oomph.cli.verify_named import run_named
 
-    data = read_run(request.run)
+    data = run_named(request.run)
     from oomph.diagnose.verify.run import verify
 
     found = verify(data, settings, _plan(request))

@@ -69,6 +69,7 @@ def _row(row: model.Row) -> wire.Row:
         recorded_bytes=row.recorded,
         first_step_bytes=row.first,
         later_bytes=row.later,
+        needed_bytes=row.needed,
         recorded_reserved_bytes=row.reserved,
         difference_bytes=row.difference,
         within=row.within,

@@ -19,7 +19,8 @@ ExitCode = Literal[0, 1, 2]
 
 class Row(Strict):
     """One phase. `low_bytes` to `high_bytes` is the prediction's interval; `first_step_bytes` is the recorded peak up
-    to the end of the first optimizer step, `later_bytes` the one after it. `within` is null where it cannot be told,
+    to the end of the first optimizer step, `later_bytes` the one after it, `needed_bytes` what a request that failed
+    would have made of it. `within` is null where it cannot be told,
     and `open` says why. `expected_bytes`: the prediction for the job as the run had it; `unexplained_bytes`: what was
     recorded less that."""
 
@@ -32,6 +33,7 @@ class Row(Strict):
     recorded_bytes: int | None
     first_step_bytes: int | None
     later_bytes: int | None
+    needed_bytes: int | None
     recorded_reserved_bytes: int | None
     difference_bytes: int | None
     within: bool | None

@@ -29,7 +29,8 @@ def _apart(row: Row) -> str:
     assert row.predicted is not None
     assert row.recorded is not None
     span = interval(row.predicted.low_bytes, row.predicted.high_bytes)
-    return f"{phase_of(row.phase)} {format_bytes(row.recorded)} were allocated, predicted {span}"
+    verb = "asked for" if row.recorded == row.needed else "allocated"
+    return f"{phase_of(row.phase)} {format_bytes(row.recorded)} were {verb}, predicted {span}"
 
 
 def signed(size: int) -> str:
@@ -47,11 +48,18 @@ def phase_rows(found: Against) -> Rows:
                 row.phase.value,
                 "" if predicted is None else format_bytes(predicted.allocated_bytes),
                 "" if predicted is None else interval(predicted.low_bytes, predicted.high_bytes),
-                "" if row.recorded is None else format_bytes(row.recorded),
+                _recorded(row),
                 _verdict(row),
             )
         )
     return rows
+
+
+def _recorded(row: Row) -> str:
+    """The peak; with a "+" where that much was asked for and not there."""
+    if row.recorded is None:
+        return ""
+    return format_bytes(row.recorded) + ("+" if row.recorded == row.needed else "")
 
 
 def _verdict(row: Row) -> str:
