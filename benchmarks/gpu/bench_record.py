@@ -116,13 +116,11 @@ def compare(torch: Any, step: Job, seconds: float, folder: Path, history: int) -
     turn = 0
     while time.perf_counter() < until or turn < 2:
         torch.cuda.memory._record_memory_history(None)  # noqa: SLF001 - PyTorch has no other name for it
-        for _ in range(10):
-            alone.append(_timed(step))
+        alone += [_timed(step) for _ in range(10)]
         run = oomph.record(
             model=step.model, optimizer=step.optimizer, run_dir=folder / str(turn), history=history
         )
-        for _ in range(10):
-            recorded.append(_timed(step))
+        recorded += [_timed(step) for _ in range(10)]
         run.end()
         turn += 1
     torch.cuda.memory._record_memory_history(None)  # noqa: SLF001
