@@ -160,6 +160,18 @@ def test_the_choice_of_a_device(cuda, monkeypatch):
         choose.device("cuda")
     with pytest.raises(UsageError, match="tpu"):
         choose.device("tpu")
+    monkeypatch.undo()
     device = choose.device()
     assert isinstance(device, CpuDevice)
+    assert not any("not read" in limit for limit in device.limits)
     device.close()
+
+
+def test_another_accelerator_is_a_limit(monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("xpu"))
+    device = choose.device()
+    device.close()
+    assert any("kind xpu, whose memory is not read" in limit for limit in device.limits)
+    device = choose.device("cpu")
+    device.close()
+    assert not any("xpu" in limit for limit in device.limits)

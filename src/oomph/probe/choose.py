@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oomph.errors import UsageError
 
 if TYPE_CHECKING:
     from oomph.probe.base import Device
+
+
+_OTHER = "this process has a device of kind {}, whose memory is not read: what is counted is on the CPU"
 
 
 def device(kind: str | None = None, index: int | None = None) -> Device:
@@ -28,7 +31,20 @@ def device(kind: str | None = None, index: int | None = None) -> Device:
     if kind == "cpu" or not there:
         from oomph.probe.cpu import CpuDevice
 
-        return CpuDevice()
+        found = CpuDevice()
+        other = _other_accelerator(torch)
+        if other and kind is None:
+            found.limits += (_OTHER.format(other),)
+        return found
     from oomph.probe.cuda import CudaDevice
 
     return CudaDevice(index)
+
+
+def _other_accelerator(torch: Any) -> str:
+    """The kind of an accelerator that is not CUDA ("mps", "xpu"); "" without one."""
+    try:
+        found = torch.accelerator.current_accelerator(check_available=True)
+    except (AttributeError, RuntimeError, TypeError):
+        return "mps" if torch.backends.mps.is_available() else ""
+    return "" if found is None else str(found.type)

@@ -45,7 +45,6 @@ def test_ddp_has_buckets_beside_the_gradients(ranks):
         assert 2 * PARAMETERS <= seen["wrapped"][0] <= 3 * PARAMETERS
         after = seen["backward"][0]
         assert 3 * PARAMETERS + INPUTS <= after <= 4 * PARAMETERS + INPUTS + 8 * 512
-    assert min(rank["ddp"]["wrapped"][0] for rank in ranks) == 2 * PARAMETERS
 
 
 def test_fsdp_holds_a_part_and_gathers_the_rest(ranks):
