@@ -27,6 +27,8 @@ DEFAULT = "oomph-runs"
 _OPEN = ("running", "unknown")
 _FAILED = ("oom", "exception", "killed", "interrupted")
 _ROWS = "SELECT facts FROM runs WHERE path IN (SELECT path FROM here)"
+#: Runs that are written at once.
+_BATCH = 100
 _DECODE: msgspec.json.Decoder[RunFacts] = msgspec.json.Decoder(RunFacts)
 
 
@@ -187,24 +189,15 @@ class Store:
         for found in self._found():
             there.append(found.path)
             stamp, outcome = known.get(found.path, ("", ""))
-            if stamp != found.stamp or outcome in _OPEN:
-                facts = self._read(found)
-                if facts is not None:
-                    fresh.append((found, facts))
-                    known[found.path] = (found.stamp, facts.outcome)
-        gone = self._gone(connection, there)
-        if fresh or gone:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                for path in gone:
-                    _forget(connection, path)
-                for found, facts in fresh:
-                    _keep(connection, found, facts)
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+            if stamp == found.stamp and outcome not in _OPEN:
+                continue
+            facts = self._read(found)
+            if facts is not None:
+                fresh.append((found, facts))
+            if len(fresh) >= _BATCH:  # so that an interrupted first time is not all lost
+                _write(connection, fresh)
+                fresh = []
+        _write(connection, fresh, self._gone(connection, there))
         connection.execute("DELETE FROM here")
         connection.executemany("INSERT OR IGNORE INTO here VALUES (?)", [(path,) for path in there])
 
@@ -240,6 +233,25 @@ class Store:
                     else "`oomph runs show RUN` shows what there is"
                 )
                 raise UsageError(f"--query: no run has a fact {name[:80]!r}; {hint}")
+
+
+def _write(
+    connection: sqlite3.Connection, fresh: Sequence[tuple[Found, RunFacts]], gone: Sequence[str] = ()
+) -> None:
+    """All of it, or nothing."""
+    if not fresh and not gone:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for path in gone:
+            _forget(connection, path)
+        for found, facts in fresh:
+            _keep(connection, found, facts)
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
 
 
 def _keep(connection: sqlite3.Connection, found: Found, facts: RunFacts) -> None:
