@@ -17,6 +17,7 @@ class FakeDevice:
     """Counts what it is told (`take`, `give`). `observers` are called by `fail`."""
 
     kind, index, name = "cuda", 0, "Fake 80GB"
+    limits: tuple[str, ...] = ()
 
     def __init__(self, capacity_bytes: int = 80 << 30) -> None:
         self.capacity_bytes = capacity_bytes

@@ -221,8 +221,8 @@ def test_compiled_models_are_seen_from_outside(record, net, when):
 def test_phases_that_the_loop_says(record, net):
     optimizer = sgd(net)
     with record(model=net, optimizer=optimizer) as run:
+        batch = torch.ones(3, 4)
         for _ in range(2):
-            batch = torch.ones(3, 4)
             with run.phase("forward", batch={"x": batch}):
                 loss = net(batch).sum()
             with run.phase("backward"):
@@ -271,7 +271,7 @@ def test_an_exception_that_is_caught_leaves_no_phase_open(record, place):
             return super().step(closure)
 
     class Failing(Net):
-        def forward(self, x):
+        def forward(self, x, mask=None):
             h = super().forward(x)
             return Fails.apply(h) if fails else h
 
@@ -303,7 +303,7 @@ def test_an_exception_that_is_being_handled_is_not_the_forwards(record, net):
 
 def test_ctrl_c_in_a_forward(record, net):
     class Interrupted(Net):
-        def forward(self, x):
+        def forward(self, x, mask=None):
             if stop:
                 raise KeyboardInterrupt
             return super().forward(x)

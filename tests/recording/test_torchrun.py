@@ -46,9 +46,10 @@ def test_the_phases_of_every_rank_are_right(ddp):
     _done, path = ddp
     step = ["forward", "backward", "optimizer", "step"]
     for rank, data in read_run(path).ranks.items():
+        every: list[PhaseRecord | StepRecord] = [*data.phases, *data.steps]
         order = [
             one.phase.value if isinstance(one, PhaseRecord) else "step"
-            for one in sorted((*data.phases, *data.steps), key=lambda one: one.clock)
+            for one in sorted(every, key=lambda one: one.clock)
         ]
         assert order == ["load", *step, *step, "forward"]
         assert data.steps_completed == 2
@@ -129,7 +130,7 @@ def test_eight_ranks_of_fsdp2(fsdp2):
             ("save", 3),
         ]
         assert [one.step for one in rank.steps] == [0, 1, 2]
-        assert all(isinstance(one, StepRecord) and one.batch == {"input": (4, 128)} for one in rank.steps)
+        assert all(one.batch == {"input": (4, 128)} for one in rank.steps)
         assert rank.phases[-2].batch == {"input": (2, 128)}
         # Sharded: an eighth of 2 x (128 x 128 + 128) parameters, before the first forward gathers any of them.
         shard = 4 * 2 * (128 * 128 + 128) // 8

@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+import oomph
 from oomph.evidence.run.data import Outcome
 from oomph.evidence.run.now import decode_now, now_name
 from oomph.evidence.run.read import read_run
@@ -76,6 +77,10 @@ def test_killed_with_9_in_backward(tmp_path):
     now = decode_now((tmp_path / "run" / now_name(0)).read_bytes())
     assert now is not None
     assert (now.phase, now.step, now.over) == (Phase.BACKWARD, 2, False)
+    assert rank.doing is not None
+    assert (rank.doing.phase, rank.doing.step, rank.doing.certain) == (Phase.BACKWARD, 2, True)
+    diagnosis = oomph.explain([tmp_path / "run"])
+    assert diagnosis.phase is None or diagnosis.phase.phase is Phase.BACKWARD
 
 
 class Engine(torch.nn.Module):
@@ -128,16 +133,15 @@ def test_an_engine_like_deepspeeds(record):
         "step 0",
     ]
     assert "backward" not in vars(engine)
-    assert engine.backward.__func__ is Engine.backward
+    assert "step" not in vars(engine)
 
 
 def test_an_engine_that_fails_in_its_backward(record):
-    engine = Engine(torch.nn.Linear(4, 2))
+    class Breaks(Engine):
+        def backward(self, loss):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    def breaks(loss):
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    engine.backward = breaks
+    engine = Breaks(torch.nn.Linear(4, 2))
     run = record(model=engine)
     with pytest.raises(torch.OutOfMemoryError), run:
         engine.backward(engine(torch.ones(3, 4)).sum())

@@ -96,7 +96,7 @@ def test_a_thousand_ranks_look_less_often(tmp_path, notes):
 
 class FakeMachine:
     def __init__(self):
-        self.processes = ()
+        self.processes: tuple[Process, ...] = ()
 
     def gpus(self, ours=()):
         marked = tuple(

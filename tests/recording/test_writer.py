@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
 
-from oomph.evidence.run.model import Note, Now
+from oomph.evidence.run.model import RUN, VERSION, Header, Note, Now, Run
 from oomph.evidence.run.now import NOW_BYTES, decode_now, encode_now, now_name
 from oomph.evidence.run.read import read_run
 from oomph.phases import Phase
+from oomph.recording.where import LAUNCHES, Rank, run_directory
 from oomph.recording.writer import Writer, create_once
 
 
@@ -104,7 +106,8 @@ def test_a_limit_on_file_size_does_not_kill_the_job(tmp_path):
         "import resource, sys\n"
         "from pathlib import Path\n"
         "from oomph.evidence.run.model import Note\n"
-        "from oomph.recording.writer import Writer\n"
+        "from oomph.recording.where import LAUNCHES, Rank, run_directory
+from oomph.recording.writer import Writer\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         f"writer = Writer(Path({str(tmp_path)!r}), 0, print)\n"
         "for number in range(100):\n"
@@ -197,7 +200,8 @@ def test_killed_at_any_moment_all_but_the_last_record_are_there(tmp_path):
         "from pathlib import Path\n"
         "from oomph.evidence.run.model import Note, Now\n"
         "from oomph.phases import Phase\n"
-        "from oomph.recording.writer import Writer\n"
+        "from oomph.recording.where import LAUNCHES, Rank, run_directory
+from oomph.recording.writer import Writer\n"
         f"writer = Writer(Path({str(tmp_path)!r}), 0, print)\n"
         "number = 0\n"
         "while True:\n"
@@ -223,6 +227,35 @@ def test_killed_at_any_moment_all_but_the_last_record_are_there(tmp_path):
     now = decode_now((tmp_path / now_name(0)).read_bytes())
     assert now is not None
     assert now.step in (numbers[-1], numbers[-1] + 1)
+
+
+def test_a_thousand_ranks_in_one_folder(tmp_path, said):
+    """Each from a thread among sixteen, in any order: one run.json, a file for each rank, nothing lost."""
+
+    def rank(number: int) -> bool:
+        directory = run_directory(
+            {"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}, Rank(number, 1024), name="x", runs=tmp_path
+        )
+        header = Header(VERSION, number, 1024, number % 8, 1, f"node{number // 8}", 1000.0, 1.0)
+        run = Run(version=VERSION, id=directory.name, started=1000.0 + number, world_size=1024)
+        first = create_once(directory / RUN, msgspec.json.encode(run))
+        writer = Writer(directory, number, said.append)
+        writer.write(header)
+        writer.now(Now(Phase.FORWARD, number % 7, 1000.0, 1.0))
+        for position in range(3):
+            writer.write(note(position))
+        writer.close()
+        return first
+
+    with ThreadPoolExecutor(16) as pool:
+        firsts = list(pool.map(rank, range(1024)))
+    assert sum(firsts) == 1
+    assert said == []
+    (directory,) = [path for path in tmp_path.iterdir() if path.name != LAUNCHES]
+    data = read_run(directory)
+    assert data.run.started == 1000.0 + firsts.index(True)
+    assert sorted(data.ranks) == list(range(1024))
+    assert all(len(one.notes) == 3 and one.damaged == 0 for one in data.ranks.values())
 
 
 def test_whoever_comes_first_writes_it(tmp_path):

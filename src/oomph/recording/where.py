@@ -150,16 +150,18 @@ def run_directory(
     *,
     run_dir: str | os.PathLike[str] | None = None,
     name: str = "",
+    runs: Path | None = None,
     now: float | None = None,
     wait: float = _WAIT_SECONDS,
 ) -> Path:
-    """The folder of this run; it is made by whoever writes into it. Raises OSError where nothing can be agreed on."""
+    """The folder of this run; it is made by whoever writes into it. `runs` is where new ones go (oomph-runs/ in the
+    working directory). Raises OSError where nothing can be agreed on."""
     given = environment.get("OOMPH_RUN_DIR", "").strip()
     if given:
         return Path(given)
     if run_dir is not None:
         return Path(run_dir)
-    runs = Path.cwd() / RUNS
+    runs = Path.cwd() / RUNS if runs is None else runs
     key = launch_key(environment, rank)
     now = time.time() if now is None else now
     if key is None:
