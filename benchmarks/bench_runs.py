@@ -2,8 +2,8 @@
 
     python benchmarks/bench_runs.py
 
-Prints how many times quicker the index answers, how long the fingerprint of this process takes (it may take 100 ms), and
-how long a run takes to be held against 500 others.
+Prints how many times quicker the index answers, how long the fingerprint of this process takes (it may take 100 ms),
+and how long a run takes to be held against 500 others.
 """
 
 from __future__ import annotations
