@@ -86,6 +86,16 @@ def test_records_alone_are_enough(tmp_path):
     assert "input_ids 8 x 2048" in " ".join(found.notes)
 
 
+def test_quotes_name_the_line_of_the_record(tmp_path):
+    four_ranks(tmp_path / "run")
+    incident = explain([tmp_path / "run"]).incident
+    assert incident is not None
+    quote = incident.failure.quote
+    lines = (tmp_path / "run/ranks/rank-00002.jsonl").read_text().splitlines()
+    assert quote.source == str(tmp_path / "run/ranks/rank-00002.jsonl")
+    assert json.loads(lines[quote.line - 1])["type"] == "oom"
+
+
 def test_the_print_and_the_record_of_a_failure_are_one(tmp_path):
     made = four_ranks(tmp_path / "run")
     made.text("job.err", "".join(f"[rank2]: {line}\n" for line in TRACEBACK.splitlines()))

@@ -137,6 +137,8 @@ class RankData:
     growth: Growth | None = None
     #: Optimizer steps of the last attempt; not every one has a record.
     steps_completed: int = 0
+    #: The line of the file on which each record that is kept stands, by `rank.line_key`.
+    lines: Mapping[tuple[str, float], int] = field(default_factory=dict, repr=False)
     left_out: int = 0
     damaged: int = 0
     unknown: int = 0

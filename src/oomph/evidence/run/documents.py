@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from oomph.evidence.model import Document, Fact, Line, MemorySample, Position
@@ -20,7 +20,7 @@ from oomph.evidence.run.model import (
     StepRecord,
     rank_name,
 )
-from oomph.evidence.run.records import Lines
+from oomph.evidence.run.rank import line_key
 from oomph.units import Amount, format_bytes
 
 #: So many steps, and so many phases at the end, become lines; figures over a run are a trend, not a transcript.
@@ -43,7 +43,6 @@ def document_of(run: RunData, rank: RankData, index: int) -> RankDocument:
     """The document number `index`, of a rank."""
     name = f"{RANKS}/{rank_name(rank.rank)}.jsonl"
     kept = sorted(_chosen(rank), key=lambda record: record.clock)
-    numbers = _numbers(run, name, kept)
     document = Document(
         source=f"{run.path.rstrip('/')}/{name}",
         lines=[],
@@ -53,7 +52,7 @@ def document_of(run: RunData, rank: RankData, index: int) -> RankDocument:
     )
     made = RankDocument(document)
     for record in kept:
-        _add(made, rank, record, numbers.get(_key(record), 1))
+        _add(made, rank, record, rank.lines.get(line_key(record), 1))
     _end(made, run, rank)
     _facts(made, run, rank)
     return made
@@ -74,26 +73,6 @@ def _chosen(rank: RankData) -> Iterator[Record]:
     yield from [one for one in rank.ooms if one.clock >= since]
     if rank.end is not None:
         yield rank.end
-
-
-def _key(record: Record) -> tuple[str, float]:
-    return type(record).__name__, record.clock
-
-
-def _numbers(run: RunData, name: str, records: Sequence[Record]) -> dict[tuple[str, float], int]:
-    """The lines of the file on which the records stand."""
-    wanted = {_key(record) for record in records}
-    found: dict[tuple[str, float], int] = {}
-    try:
-        with run.files.open(name) as file:
-            lines: Lines[Record] = Lines(file)
-            for record in lines.records():
-                key = _key(record)
-                if key in wanted:
-                    found[key] = lines.number
-    except OSError:
-        pass
-    return found
 
 
 def _add(made: RankDocument, rank: RankData, record: Record, number: int) -> None:

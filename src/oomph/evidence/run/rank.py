@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from oomph.evidence.run.data import Doing, Outcome, RankData
 from oomph.evidence.run.model import (
@@ -16,6 +16,7 @@ from oomph.evidence.run.model import (
     Record,
     StepRecord,
 )
+from oomph.evidence.run.records import Lines
 from oomph.evidence.run.summary import GrowthSum, Kept, PhaseSums
 from oomph.phases import Phase
 
@@ -30,6 +31,11 @@ _MOST_HEADERS = 1_000
 Alive = Callable[[Header], "bool | None"]
 
 
+def line_key(record: Record) -> tuple[str, float]:
+    """What a record is found by in `RankData.lines`."""
+    return type(record).__name__, record.clock
+
+
 class RankReader:
     """Takes the records of a rank in; `data` is what they say together."""
 
@@ -40,6 +46,7 @@ class RankReader:
         self._steps: Kept[StepRecord] = Kept(keep)
         self._ooms: list[OomRecord] = []
         self._notes: Kept[Note] = Kept(_MOST_NOTES)
+        self._other_lines: dict[tuple[str, float], int] = {}
         self._sums = PhaseSums()
         self._attempts: list[Outcome] = []
         self._last_time: float | None = None
@@ -58,12 +65,12 @@ class RankReader:
         self._ended = ""  # the phase that ended last, "step" for a step
         self._followed: dict[str, Counter[str]] = {}
 
-    def read(self, records: Iterable[Record]) -> None:
+    def read(self, lines: Lines[Record]) -> None:
         """Takes all of them in."""
-        for record in records:
-            self._take(record)
+        for record in lines.records():
+            self._take(record, lines.number)
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: Record, line: int) -> None:
         if isinstance(record, Header):
             if self._headers:
                 self._attempts.append(self._outcome(False)[0])  # another process goes on
@@ -72,20 +79,23 @@ class RankReader:
             else:
                 self._headers[-1] = record
             self._begin()
+            self._other_lines[line_key(record)] = line
         elif isinstance(record, PhaseRecord):
-            self._phase(record)
+            self._phase(record, line)
         elif isinstance(record, StepRecord):
             self._completed = max(self._completed, record.step + 1)
             self._fatal = self._raised = None
-            self._steps.add(record)
+            self._steps.add(record, line)
             self._growth.add(record, self._rss)
             self._follow("step")
         elif isinstance(record, OomRecord):
             self._oom(record)
+            self._other_lines[line_key(record)] = line
         elif isinstance(record, Note):
-            self._notes.add(record)
+            self._notes.add(record, line)
         else:
             self._end = record
+            self._other_lines[line_key(record)] = line
         self._last = record
         self._last_time, self._last_clock = record.time, record.clock
 
@@ -99,9 +109,9 @@ class RankReader:
             self._ooms[-1] = record
         self._fatal = None if record.caught else record
 
-    def _phase(self, record: PhaseRecord) -> None:
+    def _phase(self, record: PhaseRecord, line: int) -> None:
         new = self._sums.add(record)
-        self._phases.add(record, remarkable=new or bool(record.raised))
+        self._phases.add(record, line, remarkable=new or bool(record.raised))
         if record.host is not None and record.host.rss_bytes is not None:
             self._rss = record.host.rss_bytes
         if record.raised:
@@ -112,7 +122,10 @@ class RankReader:
 
     def _follow(self, now: str) -> None:
         if self._ended:
-            self._followed.setdefault(self._ended, Counter())[now] += 1
+            followed = self._followed.get(self._ended)
+            if followed is None:
+                followed = self._followed[self._ended] = Counter()
+            followed[now] += 1
         self._ended = now
 
     def _outcome(self, alive: bool | None) -> tuple[Outcome, str]:
@@ -155,11 +168,17 @@ class RankReader:
             growth=self._growth.growth(),
             steps_completed=self._completed,
             left_out=self._phases.left_out + self._steps.left_out,
+            lines=self._lines(),
             damaged=damaged,
             unknown=unknown,
             last_time=self._last_time,
             last_clock=self._last_clock,
         )
+
+    def _lines(self) -> dict[tuple[str, float], int]:
+        """Where each record that is kept stands."""
+        several = (self._phases.with_lines(), self._steps.with_lines(), self._notes.with_lines())
+        return {**self._other_lines, **{line_key(one): line for kept in several for line, one in kept}}
 
     def _doing(self, now: Now | None) -> Doing | None:
         fatal, raised, last = self._fatal, self._raised, self._last

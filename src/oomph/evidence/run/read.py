@@ -167,7 +167,7 @@ def _rank(files: Files, name: str, rank: int, keep: int, alive: Alive, notes: li
     try:
         with files.open(name) as file:
             lines = Lines(file)
-            reader.read(lines.records())
+            reader.read(lines)
     except OSError as error:
         notes.append(f"{name} cannot be read: {error.strerror or error}")
     if lines is None:

@@ -166,38 +166,43 @@ class GrowthSum:
 
 
 class Kept(Generic[T]):
-    """The first, the last, and the remarkable ones of very many."""
+    """The first, the last, and the remarkable ones of very many, each with the line that it stands on."""
 
     def __init__(self, most: int) -> None:
         self._head_size = self._remarkable_size = max(1, most // 4)
-        self._head: list[T] = []
-        self._remarkable: list[tuple[int, T]] = []
-        self._tail: deque[tuple[int, T]] = deque(maxlen=max(1, most // 2))
+        self._head: list[tuple[int, int, T]] = []
+        self._remarkable: list[tuple[int, int, T]] = []
+        self._tail: deque[tuple[int, int, T]] = deque(maxlen=max(1, most // 2))
         self._count = 0
 
-    def add(self, item: T, *, remarkable: bool = False) -> None:
+    def add(self, item: T, line: int = 0, *, remarkable: bool = False) -> None:
         """Takes one in."""
+        entry = (self._count, line, item)
         if len(self._head) < self._head_size:
-            self._head.append(item)
+            self._head.append(entry)
         else:
-            self._tail.append((self._count, item))
+            self._tail.append(entry)
             if remarkable and len(self._remarkable) < self._remarkable_size:
-                self._remarkable.append((self._count, item))
+                self._remarkable.append(entry)
         self._count += 1
+
+    def with_lines(self) -> list[tuple[int, T]]:
+        """(line, item) in their order."""
+        oldest = self._tail[0][0] if self._tail else self._count
+        between = [entry for entry in self._remarkable if entry[0] < oldest]
+        return [(line, item) for _, line, item in (*self._head, *between, *self._tail)]
 
     def items(self) -> tuple[T, ...]:
         """In their order."""
-        oldest = self._tail[0][0] if self._tail else self._count
-        between = [item for number, item in self._remarkable if number < oldest]
-        return (*self._head, *between, *(item for _, item in self._tail))
+        return tuple(item for _, item in self.with_lines())
 
     @property
     def last(self) -> T | None:
         """The one that was taken in last."""
         if self._tail:
-            return self._tail[-1][1]
-        return self._head[-1] if self._head else None
+            return self._tail[-1][2]
+        return self._head[-1][2] if self._head else None
 
     @property
     def left_out(self) -> int:
-        return self._count - len(self.items())
+        return self._count - len(self.with_lines())
