@@ -106,8 +106,7 @@ def test_a_limit_on_file_size_does_not_kill_the_job(tmp_path):
         "import resource, sys\n"
         "from pathlib import Path\n"
         "from oomph.evidence.run.model import Note\n"
-        "from oomph.recording.where import LAUNCHES, Rank, run_directory
-from oomph.recording.writer import Writer\n"
+        "from oomph.recording.writer import Writer\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         f"writer = Writer(Path({str(tmp_path)!r}), 0, print)\n"
         "for number in range(100):\n"
@@ -200,8 +199,7 @@ def test_killed_at_any_moment_all_but_the_last_record_are_there(tmp_path):
         "from pathlib import Path\n"
         "from oomph.evidence.run.model import Note, Now\n"
         "from oomph.phases import Phase\n"
-        "from oomph.recording.where import LAUNCHES, Rank, run_directory
-from oomph.recording.writer import Writer\n"
+        "from oomph.recording.writer import Writer\n"
         f"writer = Writer(Path({str(tmp_path)!r}), 0, print)\n"
         "number = 0\n"
         "while True:\n"
