@@ -317,7 +317,9 @@ def _bart(name: str, **more: Any) -> StackedCase:
 
 
 def _clip(name: str, family: str = "clip", **more: Any) -> StackedCase:
-    config, mask = (CLIP, "True") if family == "clip" else (SIGLIP, "False")
+    whole: dict[str, Any] = CLIP if family == "clip" else SIGLIP
+    mask = "True" if family == "clip" else "False"
+    config = {**whole, "vision_config": {**whole["vision_config"], **more.pop("vision", {})}}
     inputs = _CAPTIONED.replace("MASK", mask)
     more = {"source": 77 if family == "clip" else 64, "target": None, "image": 224, "batch": 32, **more}
     return StackedCase(f"{family}-{name}", family, config, "AutoModel", inputs, **more)
@@ -364,6 +366,8 @@ CASES = (
     _clip("text-frozen", frozen=("text_model.", "text_projection.")),
     _clip("fp32", "siglip", precision="fp32"),
     _clip("autocast", "siglip"),
+    # The last four pixels are in no patch.
+    _clip("remainder", "siglip", image=200, vision={"image_size": 200, "patch_size": 14}),
     _clip("lora", "siglip", lora=("q_proj", "v_proj"), precision="bf16"),
     _clip("recomputed", "siglip", recomputed=True, batch=64),
     _deberta("fp32", precision="fp32"),
@@ -374,5 +378,17 @@ CASES = (
     _deberta("tokens", "TokenClassification", source=128, batch=16),
     _deberta("lora", lora=("query_proj", "value_proj")),
     _deberta("recomputed", recomputed=True),
+    _llava("fp32", precision="fp32"),
+    _llava("autocast", evaluates=True),
+    _llava("vision-frozen", frozen=("model.vision_tower",), precision="bf16", padded=True),
+    _llava(
+        "vision-frozen-fa2", frozen=("model.vision_tower",), precision="bf16", attention="flash_attention_2"
+    ),
+    _llava("lora", lora=(r".*language_model.*\.(q_proj|v_proj)",), precision="bf16"),
+    _llava(
+        "lora-recomputed", lora=(r".*language_model.*\.(q_proj|v_proj)",), precision="bf16", recomputed=True
+    ),
+    _llava("lora-one", lora=("q_proj", "v_proj"), batch=1),
+    _llava("recomputed", recomputed=True),
     _bart("one", batch=1, precision="fp32", evaluates=True),
 )

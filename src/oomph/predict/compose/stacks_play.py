@@ -121,11 +121,15 @@ class _Player:
 
     def forward(self) -> None:
         """All parts in order; then the caller takes the loss."""
-        for name in self.variant.order:
+        order = self.variant.order
+        for place, name in enumerate(order):
             if name in self.variant.stacks:
                 self._stack(name)
             else:
-                self._enter(0, name)
+                last = place == len(order) - 1
+                self._enter(
+                    0, "embeddings" if not place else "loss and output layer" if last else "between stacks"
+                )
                 self._glue(name, self.variant.part(name))
         for cast in self.cached.values():
             self.heap.release(cast.storage)
@@ -192,12 +196,14 @@ class _Player:
         """The model returned: its outputs are cast where the caller's wrapper does, and held by the caller or not."""
         casts: list[Tensor] = []
         held: list[Storage] = []
+        made: list[Tensor] = []
         for name, link in self.variant.kept.items():
             scope, number = self._meant(link, 0)
             tensor = scope.tensor(number)
             if name == "loss":
                 self.root = tensor
                 continue
+            made.append(tensor)
             if self.setup.code.outputs_to_fp32 and tensor.dtype in ("bf16", "fp16"):
                 casts.append(apply(scope, "aten._to_copy", [tensor], tensor.shape, "fp32"))
             if tensor.storage.number >= 0 and tensor.storage not in held:
@@ -206,8 +212,11 @@ class _Player:
             for each in held:
                 self.heap.release(each)
             held = [each.storage for each in casts]
-        if self.way.keeps and self.way.grad:
-            self.played.kept = [each.number for each in held]
+        if self.way.keeps and self.graph is not None:
+            if self.root is not None:
+                self.graph.strand(made, self.root)
+            late = [storage for node in self.graph.stranded for storage in node.saved if storage.number >= 0]
+            self.played.kept = list(dict.fromkeys(each.number for each in (*held, *late)))
         else:
             for each in held:
                 self.heap.release(each)

@@ -215,6 +215,20 @@ class StackedStep(Step):
     stacks: Stacks = field(kw_only=True)
     _unit_by_name: dict[str, int] = field(default_factory=dict)
 
+    def stepped(self) -> tuple[UnitParameter, ...]:
+        """Parameters that the loss does not come from have no gradient, and no state (LLaVA reads the layer before an
+        image encoder's last)."""
+        reached = {
+            grad.parameter for each in whole_of(self.stacks, self.way()).backward for grad in each.grads
+        }
+        idle = {
+            each.name
+            for unit in self.units.units
+            for each in unit.parameters
+            if each.trainable and each.name not in reached
+        }
+        return tuple(each for each in super().stepped() if each.name not in idle)
+
     def pass_forward(self) -> StackedForward:
         """A forward."""
         return StackedForward(self)

@@ -11,6 +11,20 @@ from oomph.predict.compose.stacks_dims import TARGET
 
 _SEQ2SEQ = frozenset(("t5", "bart"))
 _TOWERS = frozenset(("clip", "siglip"))
+#: What was recorded: the defaults of the classes' configurations.
+_ACTIVATIONS = {
+    "deberta-v2": {"hidden_act": "gelu", "pooler_hidden_act": "gelu"},
+    "clip": {"text_config.hidden_act": "quick_gelu", "vision_config.hidden_act": "quick_gelu"},
+    "siglip": {
+        "text_config.hidden_act": "gelu_pytorch_tanh",
+        "vision_config.hidden_act": "gelu_pytorch_tanh",
+    },
+    "llava": {
+        "text_config.hidden_act": "silu",
+        "vision_config.hidden_act": "quick_gelu",
+        "projector_hidden_act": "gelu",
+    },
+}
 
 
 def missing(job: Job) -> Iterator[str]:
@@ -18,6 +32,10 @@ def missing(job: Job) -> Iterator[str]:
     family, parallel, method = job.model.family, job.parallel, job.method
     if job.compile:
         yield f"torch.compile of the family {family}"
+    if job.objective.name != "default":
+        yield f"the objective {job.objective.name} with the family {family}"
+    if job.batch.packed:
+        yield f"packed samples with the family {family}"
     if parallel.context > 1:
         yield f"context parallelism of the family {family}"
     if parallel.pipeline > 1:
@@ -37,11 +55,14 @@ def missing(job: Job) -> Iterator[str]:
     if method.lora is not None and method.lora.dora:
         yield f"DoRA with the family {family}"
     yield from _images(job)
+    yield from _switches(job)
     if family == "deberta-v2":
         yield from _deberta(job)
+    if family == "llava":
+        yield from _llava(job)
+    if method.quantization is not None:
+        yield f"quantised weights of the family {family}"
     if family == "t5":
-        if method.quantization is not None:
-            yield "quantised T5 (the second product of its feed-forward network stays in fp32)"
         if job.precision.weights == "fp16" and not job.precision.autocast:
             yield "T5 with fp16 weights (it clamps every hidden state)"
 
@@ -56,8 +77,38 @@ def _images(job: Job) -> Iterator[str]:
     side, patch = dims["vision_image"], dims["vision_patch"]
     if image not in (None, side):
         yield f"images of {image} pixels with positions for {side} (they would be interpolated)"
-    if side % patch or dims["vision_patch_width"] != patch or (side // patch) ** 2 != dims["vision_patches"]:
+    if dims["vision_patch_width"] != patch or (side // patch) ** 2 != dims["vision_patches"]:
         yield "images or patches that are not square"
+
+
+def _switches(job: Job) -> Iterator[str]:
+    """Activation functions and dropout that were not recorded."""
+    read = Reader(job.model)
+    for key, recorded in _ACTIVATIONS.get(job.model.family, {}).items():
+        found = read.raw(key)
+        if found not in (None, recorded):
+            yield f"{job.model.family} with {found} ({key}) in place of {recorded}"
+    for part in ("text_config.", "vision_config."):
+        if read.raw(f"{part}attention_dropout"):
+            yield f"dropout in the family {job.model.family}"
+
+
+def _llava(job: Job) -> Iterator[str]:
+    """What of LLaVA's configuration is not LLaVA 1.5's: CLIP's last layer but one, without its class, before Llama."""
+    read, dims = Reader(job.model), dimensions(job.model)
+    for key, kind in (("text_config.model_type", "llama"), ("vision_config.model_type", "clip_vision_model")):
+        found = read.raw(key)
+        if found not in (None, kind):
+            yield f"LLaVA with {found} in place of {kind}"
+    for key, recorded in (("vision_feature_layer", -2), ("vision_feature_select_strategy", "default")):
+        found = read.raw(key)
+        if found not in (None, recorded):
+            yield f"LLaVA with {key} {found}"
+    if read.raw("multimodal_projector_bias") is False:
+        yield "LLaVA with a projector without biases"
+    length = min(job.batch.sequence or 0, job.evaluation.sequence or job.batch.sequence or 0)
+    if length and length <= dims["vision_patches"]:
+        yield f"sequences of {length} tokens with images that take {dims['vision_patches']}"
 
 
 def _deberta(job: Job) -> Iterator[str]:
@@ -83,6 +134,11 @@ def assumptions(job: Job) -> Iterator[str]:
         yield (
             f"Texts and as many images of {dimensions(job.model)['vision_image']} pixels, with the contrastive loss of "
             "the model's class (return_loss) over one rank's batch."
+        )
+    if family == "llava":
+        dims = dimensions(job.model)
+        yield (
+            f"One image of {dims['vision_image']} pixels in each sequence: {dims['vision_patches']} of its tokens."
         )
     if family in _SEQ2SEQ:
         if job.batch.target is None:

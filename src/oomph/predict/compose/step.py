@@ -89,8 +89,12 @@ class Step:
                 constants = -(-constants // (parallel.shard_size or parallel.data))
             self.sink.alloc(constants, Category.PARAMETERS, "constants of quantised weights")
         self.sharding.setup()
-        self._parameters = tuple(self.sharding.optimizer_parameters())
+        self._parameters = self.stepped()
         self.stepper.setup(self.sink, self._parameters)
+
+    def stepped(self) -> tuple[UnitParameter, ...]:
+        """What the optimizer steps with."""
+        return tuple(self.sharding.optimizer_parameters())
 
     def train(self, steps: int = 2) -> None:
         """Forward, backward and the optimizer's step, so many times; some micro-batches where gradients accumulate."""

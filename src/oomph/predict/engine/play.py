@@ -14,7 +14,15 @@ from oomph.predict.engine.context_parallel import goes_round, ring_of
 from oomph.predict.engine.dequantizing import dequantized, dequantizes_again, keep_input, weight_of
 from oomph.predict.engine.entering import enter
 from oomph.predict.engine.heap import Shape, Tensor
-from oomph.predict.engine.results import hand_back, is_wanted, lies_where, made_leaf, result_of, runs_last
+from oomph.predict.engine.results import (
+    counts_places,
+    hand_back,
+    is_wanted,
+    lies_where,
+    made_leaf,
+    result_of,
+    runs_last,
+)
 from oomph.predict.engine.scope import Scope
 from oomph.predict.engine.staging import staged, stages_again
 from oomph.predict.programs.load import Section
@@ -177,6 +185,8 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
             if each.storage.number >= 0 and is_wanted(scope, number):
                 each.storage.refs += 1
                 scope.kept.append(each.storage)
+    if packet == "aten.masked_scatter":
+        counts_places(heap, made[0])
     for storage in held:
         heap.release(storage)
     for storage in (*passing, *((copy,) if copied else ())):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from oomph.predict.engine.heap import Tensor
+from oomph.memory.categories import Category
+from oomph.predict.engine.heap import Heap, Tensor, numel
 from oomph.predict.engine.scope import Scope
 
 
@@ -37,6 +38,12 @@ def result_of(scope: Scope, number: int, inputs: Sequence[Tensor | None]) -> Ten
         tensor.parameter = source.parameter
     scope.tensors[number] = tensor
     return tensor
+
+
+def counts_places(heap: Heap, result: Tensor) -> None:
+    """masked_scatter counts where each element comes from, in 64 bits, and forgets it (cuda/IndexKernel.cpp,
+    masked_scatter__cuda)."""
+    heap.release(heap.allocate(8 * numel(result.shape), "running counts of a mask", Category.TEMPORARIES))
 
 
 def made_leaf(scope: Scope, leaf: Tensor) -> None:

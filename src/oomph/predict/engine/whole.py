@@ -47,8 +47,23 @@ class WholeGraph(Graph):
         self.arrived: list[int] = []
         self.uses: Counter[str] = Counter()
         self.outer = outer
+        #: Nodes that backward does not come to, of what the caller holds: they keep what they saved.
+        self.stranded: list[Node] = []
+        self._kept: frozenset[int] = frozenset()
         self._sums: dict[str, tuple[Edge, Tensor]] = {}
         self._leaves: dict[int, tuple[str, Storage]] = {}
+
+    def strand(self, held: Sequence[Tensor], root: Tensor) -> None:
+        """The caller holds these tensors beside the loss: what they are made of and the loss is not stays as long
+        (torch/csrc/autograd/variable.h: a tensor owns its grad_fn)."""
+        visited = _behind([root])
+        self.stranded = [each for each in _behind(held).values() if each.sequence not in visited]
+        self._kept = frozenset(each.sequence for each in self.stranded)
+
+    def drop_saved(self, node: Node) -> None:
+        """What the node has kept is kept no longer, unless the caller holds what it made."""
+        if node.sequence not in self._kept:
+            super().drop_saved(node)
 
     def edge(self, tensor: Tensor | None) -> Edge | None:
         """As ever; a leaf that is no parameter has a name of its own."""
@@ -119,3 +134,15 @@ class WholeGraph(Graph):
                 self._run(each)
             else:
                 self.drop_saved(each)
+
+
+def _behind(tensors: Sequence[Tensor]) -> dict[int, Node]:
+    """The nodes that made these tensors, and what they are made of, by number."""
+    found: dict[int, Node] = {}
+    waiting = [each.node for each in tensors]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Node) and node.sequence not in found:
+            found[node.sequence] = node
+            waiting += [each.node for each in node.edges if each is not None]
+    return found

@@ -74,6 +74,32 @@ def index(call: Call) -> None:
     node.back = back
 
 
+@rule("aten.masked_scatter")
+def masked_scatter(call: Call) -> None:
+    """The mask is saved. The first argument's gradient is filled where it is true; the source's is selected by it,
+    which finds the places first: a number of 64 bits for each dimension of each element (derivatives.yaml,
+    masked_scatter_backward; cuda/IndexKernel.cpp, masked_select_out_cuda_impl)."""
+    target, mask, source = call.tensors[:3]
+    assert target is not None
+    assert source is not None
+    dimensions, shape = len(target.shape), source.shape
+    node = call.node(edges=[target, source])
+    call.graph.save(node, mask)
+
+    def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
+        grad = first(grads)
+        found: list[Tensor | None] = [None, None]
+        if node.edges[0] is not None:
+            found[0] = heap.new(grad.shape, grad.dtype)
+        if node.edges[1] is not None:
+            places = heap.allocate(8 * dimensions * numel(shape), "places of a mask", Category.TEMPORARIES)
+            found[1] = heap.new(shape, grad.dtype)
+            heap.release(places)
+        return found
+
+    node.back = back
+
+
 @rule("aten.topk", "aten.max")
 def selected(call: Call) -> None:
     """The values have a gradient (a router's weights, say), for which the indices are saved: zeros of the argument's
