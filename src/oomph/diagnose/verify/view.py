@@ -111,9 +111,8 @@ def readings(rank: RankData) -> Iterator[tuple[float, Phase, int, Counters]]:
 
 def readable(rank: RankData) -> bool:
     """Whether counters could be read at all: one that answers nothing leaves zeros and says what is missing."""
-    return any(
-        not each.missing or each.allocated_bytes or each.reserved_bytes for _, _, _, each in readings(rank)
-    )
+    every = (each.counters for records in (rank.phases, rank.steps, rank.ooms) for each in records)
+    return any(not each.missing or each.allocated_bytes or each.reserved_bytes for each in every)
 
 
 def why_not_readable(rank: RankData) -> str:

@@ -189,6 +189,7 @@ def _put(table: dict[str, object], path: list[str], value: object) -> None:
 
 def _value(text: str) -> object:
     """What str() made text of: numbers, True, None, lists; anything else stays text."""
+    text = text.encode("utf-8", "replace").decode()  # no lone surrogates: it becomes JSON
     if len(text) > _LONGEST_VALUE:
         return text
     try:
