@@ -153,7 +153,7 @@ class TestElsewhere:
 
 def test_two_failures_are_compared_category_by_category(run, tmp_path):
     """One with 4 blocks of activations, one with 6, by PyTorch's own snapshots of the requests that failed."""
-    root = tmp_path / "oomph-runs"
+    root = path = tmp_path / "oomph-runs"
     for number, blocks in enumerate((4, 6)):
         path = write_run(root, number, fails_at=1, name=f"failed-{number}", world=1)
         folder = path / "oom" / "rank-00000"

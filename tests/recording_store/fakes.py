@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -58,7 +59,7 @@ SETTINGS: dict[str, str] = {
 }
 
 
-def counters(now: int, peak: int, **more: int) -> Counters:
+def counters(now: int, peak: int, **more: Any) -> Counters:
     """Counters at the end of a phase."""
     return Counters(
         allocated_bytes=now,
@@ -90,7 +91,7 @@ def records(
                     device_index=rank, capacity_bytes=40 * GIB)  # fmt: skip
     result: list[Record] = [header]
     clock = 10.0
-    shape = {"input_ids": (rows, length)}
+    shape: dict[str, tuple[int, ...]] = {"input_ids": (rows, length)}
     kept = rows * length * GIB // 2048 + noise
     alive = GIB
 

@@ -39,6 +39,7 @@ def bucket(monkeypatch):
 def test_runs_on_s3(bucket, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     caplog.set_level("WARNING")
+    path = tmp_path
     for number in range(2):
         path = write_run(tmp_path / "runs", number, fails_at=1 if number else None)
         copy(str(path), f"{bucket}/runs/{path.name}")
