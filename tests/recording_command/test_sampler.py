@@ -8,7 +8,7 @@ import msgspec
 
 from oomph.evidence.run.model import GpuSample
 from oomph.probe.model import Gpu, Host, Process
-from oomph.recording.command.sampler import AT_LEAST_EVERY, CROWDED, Changes, Sampler
+from oomph.recording.command.sampler import AT_LEAST_EVERY, CROWDED, Changes, Sampler, Strangers
 
 GIB = 1 << 30
 
@@ -111,3 +111,26 @@ def test_a_driver_that_fails_is_said_once(tmp_path):
 def test_a_folder_that_takes_nothing_is_said_once(tmp_path):
     (tmp_path / "gpus").write_text("a file where the folder belongs")
     assert len(run(tmp_path, FakeMachine())) == 1
+
+
+def cards(*processes: Process) -> tuple[Gpu, ...]:
+    return (Gpu(0), Gpu(1, processes=processes))
+
+
+def test_strangers_that_come_to_the_job_s_card_are_named_once():
+    ours = Process(1, GIB, "python", ours=True)
+    there, came, small = Process(2, GIB, "Xorg"), Process(3, 4 * GIB, "jupyter"), Process(4, 1 << 20, "small")
+    strangers = Strangers()
+    assert strangers.came(cards(ours, there)) == []
+    assert strangers.came(cards(ours, there, small)) == []
+    (said,) = strangers.came(cards(ours, there, small, came))
+    assert "jupyter (process 3)" in said
+    assert "GPU 1" in said
+    assert "4.00 GiB" in said
+    assert strangers.came(cards(ours, there, came)) == []
+
+
+def test_strangers_on_another_s_card_are_their_own_business():
+    strangers = Strangers()
+    strangers.came(cards())
+    assert strangers.came(cards(Process(3, 4 * GIB, "jupyter"))) == []

@@ -101,6 +101,10 @@ def command(ctx: click.Context, /, **options: object) -> None:
 
 
 def _run(ctx: click.Context, request: Request) -> int:
+    if os.name != "posix":
+        raise click.UsageError(
+            "oomph record -- CMD needs Linux or macOS; oomph.record() in the script runs anywhere.", ctx
+        )
     from oomph import __version__
     from oomph.cli.main import say
     from oomph.recording.command.machine import this_machine

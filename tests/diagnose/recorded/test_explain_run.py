@@ -370,3 +370,17 @@ def test_a_folder_of_runs_is_not_read_as_one(tmp_path):
         explain([tmp_path / "runs"])
     (tmp_path / "runs" / "train.log").write_text("step 1 loss 2.0\n")
     assert explain([tmp_path / "runs"]).evidence.documents
+
+
+def test_a_neighbour_that_came_while_the_run_went_on_is_named(tmp_path):
+    made = four_ranks(tmp_path / "run")
+    ours, there = Process(NOBODY, 9 * GIB, "python", ours=True), Process(5, GIB, "Xorg")
+    came = Process(6, 3 * GIB, "jupyter")
+    samples = [(ours, there), (ours, there, came), (ours, there, Process(6, 2 * GIB, "jupyter"))]
+    made.gpus(
+        HERE, *(GpuSample(START + n, float(n), (Gpu(3, processes=one),)) for n, one in enumerate(samples))
+    )
+    notes = " ".join(explain([tmp_path / "run"]).notes)
+    assert "jupyter (process 6)" in notes
+    assert "3.00 GiB" in notes
+    assert "Xorg" not in notes

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from oomph.diagnose.model import PhaseVerdict, RankVerdict
+from oomph.diagnose.recorded.gpus import neighbours_that_came
 from oomph.diagnose.recorded.model import Recorded, Records
 from oomph.evidence.model import Evidence, Position, Quote
 from oomph.evidence.run.data import Doing, Outcome, RankData, RunData
@@ -166,12 +167,18 @@ def _about(run: RunData) -> list[str]:
     told = "; ".join(f"{outcome}: {_ranks(ranks)}" for outcome, ranks in counts.items())
     if told:
         notes.append(f"Ends by the records of {run.path}: {told}.")
+    if not run.ranks:
+        notes.append(
+            f"No rank recorded itself in {run.path}: what follows is from what was printed. `oomph.record()` in the "
+            "script records phases."
+        )
     if run.end is not None and run.end.exit_code:
         signal = f" (signal {run.end.signal})" if run.end.signal is not None else ""
         notes.append(f"The command ended with exit code {run.end.exit_code}{signal}.")
     restarted = [one.rank for one in run.ranks.values() if len(one.attempts) > 1]
     if restarted:
         notes.append(f"Restarted, and judged by the last attempt: {_ranks(restarted)}.")
+    notes += neighbours_that_came(run)
     said: dict[str, list[int]] = {}
     for one in run.ranks.values():
         for note in one.notes:

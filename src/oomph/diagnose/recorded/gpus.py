@@ -16,6 +16,10 @@ from oomph.evidence.run.model import GPUS, GpuSample
 from oomph.probe.model import Gpu
 from oomph.units import Amount, format_bytes
 
+#: Processes of others that are worth a note.
+_MENTIONED_BYTES = 64 << 20
+_MOST_NEIGHBOURS = 6
+
 
 @dataclass
 class Readings:
@@ -93,3 +97,37 @@ def _readings(run: RunData, host: str, sample: GpuSample, gpu: Gpu, rank: RankDa
 
 def _amount(size: int | None) -> Amount | None:
     return None if size is None else Amount(size)
+
+
+def neighbours_that_came(run: RunData) -> list[str]:
+    """A sentence for each process that is not the job's and came to one of its cards while the run went on."""
+    said: list[str] = []
+    for host, samples in run.gpus.items():
+        before: set[int] | None = None
+        most: dict[int, tuple[int, str, int]] = {}
+        for sample in samples:
+            if not sample.gpus:
+                continue
+            others = [
+                (gpu.index, one)
+                for gpu in sample.gpus
+                if any(process.ours for process in gpu.processes)
+                for one in gpu.processes
+                if not one.ours
+            ]
+            if before is None:
+                before = {one.pid for gpu in sample.gpus for one in gpu.processes if not one.ours}
+            for index, one in others:
+                size = one.used_bytes or 0
+                if (
+                    one.pid not in before
+                    and size >= _MENTIONED_BYTES
+                    and size > most.get(one.pid, (0, "", 0))[0]
+                ):
+                    most[one.pid] = (size, one.name, index)
+        for pid, (size, name, index) in list(most.items())[:_MOST_NEIGHBOURS]:
+            said.append(
+                f"While the run went on, {name or 'a process'} (process {pid}), not of the job, came to GPU {index} of "
+                f"{host} and held up to {format_bytes(size)} there."
+            )
+    return said

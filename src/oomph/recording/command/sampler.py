@@ -13,6 +13,7 @@ import msgspec
 from oomph.evidence.run.model import GPUS, GpuSample
 from oomph.probe.base import Machine
 from oomph.probe.model import Gpu, Host
+from oomph.units import format_bytes
 
 #: A change of a GPU's use is written from this share of its capacity on, one of main memory likewise.
 SHARE = 0.005
@@ -25,6 +26,10 @@ AT_LEAST_EVERY = 60.0
 CROWDED = 20_000
 #: Looking takes at most this share of the time: nvidia-smi may need a second, the driver's library a millisecond.
 MOST_SHARE = 0.2
+
+#: A process of somebody else is named from this many bytes on, and so many are named.
+STRANGER_BYTES = 256 << 20
+MOST_STRANGERS = 8
 
 Say = Callable[[str], None]
 
@@ -82,6 +87,39 @@ class Changes:
         return any(a is not None and b is not None and abs(a - b) >= step for a, b in pairs)
 
 
+class Strangers:
+    """Notices processes that are not the job's and come to a card that the job uses, after the first look."""
+
+    def __init__(self) -> None:
+        self._there: set[int] | None = None
+        self._told = 0
+
+    def came(self, gpus: Sequence[Gpu]) -> list[str]:
+        """A sentence for each that holds much now, once for each process."""
+        large = {
+            one.pid: (gpu, one)
+            for gpu in gpus
+            for one in gpu.processes
+            if not one.ours and (one.used_bytes or 0) >= STRANGER_BYTES
+        }
+        if self._there is None:
+            self._there = set(large)
+            return []
+        said = []
+        for pid, (gpu, one) in large.items():
+            if pid in self._there or not any(process.ours for process in gpu.processes):
+                continue
+            self._there.add(pid)
+            self._told += 1
+            if self._told <= MOST_STRANGERS:
+                size = format_bytes(one.used_bytes or 0)
+                name = one.name or "a process"
+                said.append(
+                    f"{name} (process {pid}), not of this job, came to GPU {gpu.index} and holds {size} there"
+                )
+        return said
+
+
 class Sampler(threading.Thread):
     """Samples until `finish`. Nothing raises: a machine that cannot be read any more, or a file that cannot be written,
     is said once."""
@@ -96,6 +134,7 @@ class Sampler(threading.Thread):
         self._pids = tuple(pids)
         self._say = say
         self._changes = Changes()
+        self._strangers = Strangers()
         self._over = threading.Event()
         self._told = False
         self._file: int | None = None
@@ -118,6 +157,8 @@ class Sampler(threading.Thread):
         sample = GpuSample(time.time(), time.monotonic(), gpus, host, self._machine.source())
         if self._changes.worth(sample):
             self._write(sample)
+        for sentence in self._strangers.came(gpus):
+            self._say(sentence)
 
     def _write(self, sample: GpuSample) -> None:
         try:
