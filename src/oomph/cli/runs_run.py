@@ -81,7 +81,7 @@ def diff_runs(
         if plan and not diff.against_many:
             diff = dataclasses.replace(diff, planned=_planned(store, diff))
         notes = store.notes
-    from oomph.report.runs.words import diff_exit_code
+    from oomph.report.runs.diff_words import diff_exit_code
 
     _emit(request, _rendered(diff, request, everything, notes))
     return diff_exit_code(diff)
@@ -133,7 +133,7 @@ def _chosen(store: Store, names: Sequence[str], against: str | None) -> tuple[Ru
                 "one run is named: name the one that it is held against first, or give --against QUERY"
             )
         *first, last = [store.find(name) for name in names]
-        if any(each.path == last.path for each in first):
+        if any(each.path == last.path or (each.id and each.id == last.id) for each in first):
             raise UsageError(f"{names[-1]}: a run cannot be held against itself")
         return last, first
     if len(names) != 1:

@@ -169,3 +169,29 @@ def test_without_fingerprints_and_without_records(forty):
     assert any("memory cannot be compared" in note for note in found.notes)
     assert diff(forty[0], [bare]).notes
     assert diff(bare, [bare]).suspects == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after", "beyond"),
+    [
+        # 8 GiB: 1 % is 82 MiB. Reserved bytes, and main memory, differ more between equal runs.
+        ("peak", 8 * GIB, 8 * GIB + 80 * MIB, False),
+        ("peak", 8 * GIB, 8 * GIB + 90 * MIB, True),
+        ("peak.reserved", 8 * GIB, 8 * GIB + 200 * MIB, False),
+        ("peak.reserved", 8 * GIB, 8 * GIB + 300 * MIB, True),
+        ("host.rss", 4 * GIB, 4 * GIB + 500 * MIB, False),
+        ("peak", 500 << 10, 520 << 10, False),
+        ("peak", 500 << 10, 600 << 10, True),
+        ("retries", 0, 1, True),
+    ],
+)
+def test_what_is_noise(key, before, after, beyond):
+    a, b = RunFacts(path="a", id="a", values={key: before}), RunFacts(path="b", id="b", values={key: after})
+    (found,) = diff(b, [a]).memory
+    assert found.beyond is beyond
+
+
+def test_main_memory_is_no_change_of_gpu_memory():
+    a = RunFacts(path="a", id="a", values={"peak": GIB, "host.rss": GIB, "versions.torch": "2.6.0"})
+    b = RunFacts(path="b", id="b", values={"peak": GIB, "host.rss": 2 * GIB, "versions.torch": "2.6.0"})
+    assert "no number of memory differs by more than 1 %" in diff(b, [a]).notes

@@ -11,7 +11,8 @@ from oomph.diagnose.runs.model import Change, RunFacts, RunsDiff, Suspect
 from oomph.evidence.run.data import Peaks, PhaseSummary, RankData, RunData
 from oomph.report import schemas
 from oomph.report.runs import wire
-from oomph.report.runs.words import diff_exit_code, diff_headline, peaks_of, started, whole
+from oomph.report.runs.diff_words import diff_exit_code, diff_headline
+from oomph.report.runs.words import peaks_of, started, whole
 
 #: Schema name -> the type of its document.
 DOCUMENTS: dict[str, type[msgspec.Struct]] = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from oomph.diagnose.runs.model import RunFacts, RunsDiff, Suspicion
 from oomph.evidence.run.data import RunData
-from oomph.report.runs import words
+from oomph.report.runs import diff_words, words
 
 
 def list_markdown(runs: Sequence[RunFacts], left_out: int, notes: Sequence[str] = ()) -> str:
@@ -39,21 +39,23 @@ def show_markdown(facts: RunFacts, data: RunData, everything: bool, notes: Seque
 
 def diff_markdown(diff: RunsDiff, everything: bool, notes: Sequence[str] = ()) -> str:
     """`oomph runs diff --format markdown`."""
-    parts = [f"**{_escaped(words.diff_headline(diff))}**", "### What changed, the most suspicious first"]
+    parts = [f"**{_escaped(diff_words.diff_headline(diff))}**", "### What changed, the most suspicious first"]
     shown = [each for each in diff.suspects if everything or each.suspicion > Suspicion.HARMLESS]
     for number, suspect in enumerate(shown, 1):
-        lines = " ".join(words.suspect_words(suspect, diff))
-        what = f"{words.SUSPICION[suspect.suspicion]}; {suspect.kind}"
-        parts.append(f"{number}. `{_code(words.change_words(suspect.change))}` ({what}) {_escaped(lines)}")
+        lines = " ".join(diff_words.suspect_words(suspect, diff))
+        what = f"{diff_words.SUSPICION[suspect.suspicion]}; {suspect.kind}"
+        parts.append(
+            f"{number}. `{_code(diff_words.change_words(suspect.change))}` ({what}) {_escaped(lines)}"
+        )
     harmless = len(diff.suspects) - len(shown)
     parts.append(
         f"{diff.equal:,} facts are the same"
         + (f", {harmless:,} that differ take no memory." if harmless else ".")
     )
-    rows = words.memory_rows(diff, everything)
+    rows = diff_words.memory_rows(diff, everything)
     if rows:
         parts += ["### Memory", _table(rows)]
-    planned = words.planned_words(diff)
+    planned = diff_words.planned_words(diff)
     if planned:
         parts += ["### What the plans say", " ".join(planned)]
     return _joined([*parts, _bullets([*diff.notes, *notes])])

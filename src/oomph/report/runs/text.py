@@ -10,7 +10,7 @@ from oomph.evidence.run.data import RunData
 from oomph.report.clean import without_commands
 from oomph.report.layout import Style, wrap
 from oomph.report.options import ReportOptions
-from oomph.report.runs import words
+from oomph.report.runs import diff_words, words
 from oomph.report.snapshot.tables import aligned, aligned_rows
 
 #: Suspects, notes and facts that are listed without `everything`.
@@ -80,9 +80,9 @@ def show_text(facts: RunFacts, data: RunData, options: RunsOptions, notes: Seque
 def diff_text(diff: RunsDiff, options: RunsOptions, notes: Sequence[str] = ()) -> str:
     """`oomph runs diff`."""
     width, style = options.columns, Style(options.colour)
-    look = "bad" if words.diff_exit_code(diff) else "good"
-    headline = [style(line, look) for line in wrap(words.diff_headline(diff), width)]
-    rows = words.memory_rows(diff, options.everything)
+    look = "bad" if diff_words.diff_exit_code(diff) else "good"
+    headline = [style(line, look) for line in wrap(diff_words.diff_headline(diff), width)]
+    rows = diff_words.memory_rows(diff, options.everything)
     told = [*diff.notes, *notes]
     sections: list[Section] = [
         ("", headline),
@@ -90,7 +90,7 @@ def diff_text(diff: RunsDiff, options: RunsOptions, notes: Sequence[str] = ()) -
         ("Memory", aligned(rows, width, "lrrr") if rows else []),
         (
             "What the plans say",
-            [line for each in words.planned_words(diff) for line in wrap(each, width, "  ")],
+            [line for each in diff_words.planned_words(diff) for line in wrap(each, width, "  ")],
         ),
         ("Notes", _bullets(told, width)),
     ]
@@ -105,14 +105,14 @@ def _suspects(diff: RunsDiff, options: RunsOptions, style: Style) -> list[str]:
     cut = shown if options.everything else shown[:_SUSPECTS]
     lines: list[str] = []
     for number, suspect in enumerate(cut, 1):
-        first = (
-            f"{words.change_words(suspect.change)}  ({words.SUSPICION[suspect.suspicion]}; {suspect.kind})"
-        )
+        first = f"{diff_words.change_words(suspect.change)}  ({diff_words.SUSPICION[suspect.suspicion]}; {suspect.kind})"
         head = wrap(first, width, f"  {number}. ")
         lines += [style(line, "bold") for line in head]
         if suspect.suspicion > Suspicion.UNLIKELY or options.everything:
             lines += [
-                line for each in words.suspect_words(suspect, diff) for line in wrap(each, width, "     ")
+                line
+                for each in diff_words.suspect_words(suspect, diff)
+                for line in wrap(each, width, "     ")
             ]
     counted = []
     if len(shown) > len(cut):
