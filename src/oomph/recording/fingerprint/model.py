@@ -78,7 +78,7 @@ def _unwrapped(given: object) -> Any:
 def _fields(config: object) -> dict[str, Any]:
     """What a configuration object holds; properties as attn_implementation are asked for."""
     result = dict(getattr(config, "__dict__", {}))
-    for name in ("_attn_implementation", "dtype", "_commit_hash", "_name_or_path"):
+    for name in ("model_type", "_attn_implementation", "dtype", "_commit_hash", "_name_or_path"):
         with suppress(Exception):
             value = getattr(config, name, None)
             if value is not None:

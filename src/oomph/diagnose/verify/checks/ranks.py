@@ -52,9 +52,14 @@ def _judged(check: str, asked: Asked, seen: list[Seen], last: int, reasons: list
     apart = most.size_bytes - least.size_bytes
     share = 100 * apart / most.size_bytes if most.size_bytes else 0.0
     text = (
-        f"rank {most.rank} has {format_bytes(most.size_bytes)} and rank {least.rank} "
-        f"{format_bytes(least.size_bytes)}, {share:.1f} % less, up to step {last}; allowed are {asked.settings.ranks}"
+        f"all {len(seen)} ranks have {format_bytes(most.size_bytes)}"
+        if not apart
+        else (
+            f"rank {most.rank} has {format_bytes(most.size_bytes)} and rank {least.rank} "
+            f"{format_bytes(least.size_bytes)}, {share:.1f} % less"
+        )
     )
+    text += f", up to step {last}; allowed are {asked.settings.ranks}"
     numbers = {
         "most_bytes": most.size_bytes,
         "least_bytes": least.size_bytes,
