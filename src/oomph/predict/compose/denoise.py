@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from oomph.memory.categories import Category
 from oomph.phases import Phase
-from oomph.predict.compose.keys import key_of
-from oomph.predict.compose import pieces
 from oomph.predict.compose.denoise_around import Around
 from oomph.predict.compose.denoise_log import Log, Segment
 from oomph.predict.compose.denoise_play import Player
 from oomph.predict.compose.denoise_setup import Denoising
+from oomph.predict.compose.keys import key_of
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.step import Step
 from oomph.predict.optimizers import stepper_for
