@@ -134,3 +134,27 @@ def test_a_named_folder_on_the_command_line(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith(b"oomph: ")
     assert not (tmp_path / "started").exists()
+
+
+def test_what_no_disk_takes_is_explained_all_the_same(tmp_path):
+    import subprocess
+
+    run = tmp_path / "run"
+    (run / "ranks").mkdir(parents=True)
+    for name in ("job.out", "job.err", "end.json"):
+        os.symlink("/dev/full", run / name)
+    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has 8.00 GiB"
+    words = [
+        *RECORD[:-3],
+        "--every",
+        "0",
+        "--run-dir",
+        str(run),
+        "--",
+        "sh",
+        "-c",
+        f"echo '{message}' >&2; exit 1",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "CUDA out of memory (GPU 0), asking for 4.00 GiB" in done.stderr

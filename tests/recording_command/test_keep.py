@@ -42,6 +42,7 @@ def test_a_full_disk_is_said_once_and_tried_again(tmp_path):
     assert len(said) == 1
     assert "the disk is full" in said[0]
     assert file.lost_bytes == 25
+    assert file.lost_end == b"lost\n" * 5
     file.close()
     os.unlink(tmp_path / "job.out")
     file.write(b"kept\n")

@@ -140,20 +140,24 @@ def _tell(request: Request, ended: Ended) -> None:
     interrupted = ended.signal == signal.SIGINT or ended.exit_code == 128 + signal.SIGINT
     if request.explain and ended.exit_code not in (0, 126, 127) and not interrupted:
         try:
-            _explain(request, ended.directory)
+            _explain(request, ended.directory, ended.lost_end)
         except Exception as error:  # noqa: BLE001 - the command's exit code comes first
             say(f"the run could not be explained ({type(error).__name__}: {error})")
     if not request.quiet:
         say(f"recorded in {ended.directory}")
 
 
-def _explain(request: Request, directory: Path) -> None:
+def _explain(request: Request, directory: Path, lost_end: bytes) -> None:
+    import io
+
     from oomph.api import explain
     from oomph.cli.terminal import use_colour, width
     from oomph.report.options import ReportOptions
     from oomph.report.text import render_text
 
-    diagnosis = explain([str(directory)])
+    # What no disk would take is explained as what came through a pipe.
+    paths = [str(directory), "-"] if lost_end else [str(directory)]
+    diagnosis = explain(paths, stdin=io.BytesIO(lost_end))
     options = ReportOptions(width=width(), colour=use_colour(request.colour, sys.stderr))
     click.echo("\n" + render_text(diagnosis, options), err=True, color=True, nl=False)
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 Say = Callable[[str], None]
 
+#: So much of what could not be written is held.
+LOST_BYTES = 1 << 20
+
 
 class KeptFile:
     """Appends to NAME.out; what does not fit into half of `most` goes to NAME-last.out, which becomes NAME-before.out
@@ -26,6 +29,8 @@ class KeptFile:
         self._file: int | None = None
         self._told: set[int] = set()
         self.lost_bytes = 0
+        #: The end of what could not be written: what is explained then, where the record cannot say it.
+        self.lost_end = b""
 
     def write(self, data: bytes) -> None:
         """Appends; never raises."""
@@ -38,6 +43,7 @@ class KeptFile:
             written = self._append(view[:room])
             if not written:
                 self.lost_bytes += len(view)
+                self.lost_end = (self.lost_end + bytes(view))[-LOST_BYTES:]
                 return
             view = view[written:]
 

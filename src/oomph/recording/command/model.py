@@ -28,9 +28,10 @@ class Asked:
 @dataclass(frozen=True)
 class Ended:
     """How it went. `exit_code` is what the shell gets: the command's, or 128 + the signal that ended it.
-    `directory` None: nothing could be recorded anywhere."""
+    `directory` None: nothing could be recorded anywhere. `lost_end`: the end of the output that could not be kept."""
 
     exit_code: int
     signal: int | None
     seconds: float
     directory: Path | None
+    lost_end: bytes = b""

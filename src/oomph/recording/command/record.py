@@ -123,7 +123,7 @@ def _watched(
             "a process that the command left behind still had its output open; what it prints from now on is lost"
         )
     directory.end(code, number, seconds, say)
-    return Ended(code, number, seconds, directory.path)
+    return Ended(code, number, seconds, directory.path, outputs.lost_end)
 
 
 def _channels(say: Say) -> list[Channel]:
@@ -184,6 +184,11 @@ class _Outputs:
             file.write(line)
 
         return write
+
+    @property
+    def lost_end(self) -> bytes:
+        """Of all streams, the end of what could not be written."""
+        return b"\n".join(file.lost_end for file in self._whole if file.lost_end)
 
     def close(self) -> None:
         """Writes what is left, and closes all files."""
