@@ -105,7 +105,8 @@ def _suspects(diff: RunsDiff, options: RunsOptions, style: Style) -> list[str]:
     cut = shown if options.everything else shown[:_SUSPECTS]
     lines: list[str] = []
     for number, suspect in enumerate(cut, 1):
-        first = f"{diff_words.change_words(suspect.change)}  ({diff_words.SUSPICION[suspect.suspicion]}; {suspect.kind})"
+        what = f"{diff_words.SUSPICION[suspect.suspicion]}; {suspect.kind}"
+        first = f"{diff_words.change_words(suspect.change)}  ({what})"
         head = wrap(first, width, f"  {number}. ")
         lines += [style(line, "bold") for line in head]
         if suspect.suspicion > Suspicion.UNLIKELY or options.everything:
