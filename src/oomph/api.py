@@ -65,11 +65,9 @@ def explain(
 
         logs, runs = read_with_runs(paths, stdin=stdin, progress=progress)
     else:
-        if any(os.path.isdir(path) for path in paths):  # noqa: PTH112 - any path-like
-            from oomph.evidence.run.explained import refuse_folder_of_runs
+        from oomph.evidence.run.explained import refuse_other_places
 
-            for path in paths:
-                refuse_folder_of_runs(path)
+        refuse_other_places(paths)
         logs, runs = read(paths, stdin=stdin, progress=progress), ()
     evidence, insides = _with_snapshots(logs)
     evidence, records = _with_runs(evidence, runs)

@@ -143,7 +143,10 @@ def test_what_no_disk_takes_is_explained_all_the_same(tmp_path):
     (run / "ranks").mkdir(parents=True)
     for name in ("job.out", "job.err", "end.json"):
         os.symlink("/dev/full", run / name)
-    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has 8.00 GiB"
+    message = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 8.00 GiB"
+        " of which 1.00 GiB is free."
+    )
     words = [
         *RECORD[:-3],
         "--every",

@@ -384,3 +384,8 @@ def test_a_neighbour_that_came_while_the_run_went_on_is_named(tmp_path):
     assert "jupyter (process 6)" in notes
     assert "3.00 GiB" in notes
     assert "Xorg" not in notes
+
+
+def test_a_run_on_another_file_system_has_to_be_copied():
+    with pytest.raises(InputError, match="oomph runs copy s3://bucket/runs/a"):
+        explain(["s3://bucket/runs/a"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from oomph.evidence.run.read import is_run, read_run
 
 #: Of a failed request, what is text: the rest is in the records.
 _TEXTS = ("traceback.txt", "summary.txt")
+#: So many entries of a folder are looked at.
+_LOOKED_AT = 64
+_URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://", re.IGNORECASE)
 
 
 def read_with_runs(
@@ -56,17 +60,23 @@ def texts_of(run: RunData) -> list[str]:
     return [str(Path(run.path) / name) for name in [*names, *run.snapshots]]
 
 
-#: So many entries of a folder are looked at.
-_LOOKED_AT = 64
+def refuse_other_places(paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Raises InputError for what looks like a run and cannot be read as one: a folder of runs with nothing else in it,
+    of which one has to be named, and a run on another file system."""
+    for path in paths:
+        name = os.fspath(path)
+        if _URL.match(name):
+            raise InputError(
+                f"{name} is on another file system: copy it here first (oomph runs copy {name} FOLDER), and name the "
+                "copy."
+            )
+        if os.path.isdir(name):  # noqa: PTH112 - a name that no system takes is no folder
+            _refuse_folder_of_runs(Path(name))
 
 
-def refuse_folder_of_runs(path: str | os.PathLike[str]) -> None:
-    """Raises InputError for a folder whose subfolders are runs and that holds nothing else to read: which run is meant
-    has to be said. Looks at the newest entries only."""
+def _refuse_folder_of_runs(folder: Path) -> None:
+    """Looks at the newest entries only."""
     try:
-        folder = Path(path)
-        if not folder.is_dir():
-            return
         entries = sorted((one for one in folder.iterdir() if not one.name.startswith(".")), reverse=True)
     except (OSError, ValueError):
         return
