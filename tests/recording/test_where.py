@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import subprocess
+import sys
 
+import msgspec
 import pytest
 
+from oomph.evidence.run.model import VERSION, End, Header
 from oomph.recording import where
 from oomph.recording.where import JOIN_SECONDS, Rank, launch_key, new_name, plain_name, rank_of, run_directory
 
@@ -109,6 +114,26 @@ def test_a_name_that_never_comes_or_is_none(tmp_path):
         file.write_text(content)
         with pytest.raises(OSError, match="no name of a run"):
             run_directory(environment, Rank(1, 2), wait=0.05)
+
+
+def test_a_rank_that_still_records_is_left_alone(tmp_path):
+    directory = tmp_path / "run"
+    assert where.not_taken(directory, Rank()) == directory
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        header = Header(VERSION, 0, 1, 0, other.pid, socket.gethostname(), 0.0, 0.0)
+        (directory / "ranks").mkdir(parents=True)
+        path = directory / "ranks" / "rank-00000.jsonl"
+        path.write_bytes(msgspec.json.encode(header) + b"\n")
+        assert where.not_taken(directory, Rank()).name == f"run-{os.getpid()}"
+        assert where.not_taken(directory, Rank(1, 2)) == directory
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(End("completed", 0.0, 0.0)) + b"\n")
+        assert where.not_taken(directory, Rank()) == directory
+        path.write_bytes(msgspec.json.encode(header) + b"\n")
+        other.communicate(b"\n")
+    assert where.not_taken(directory, Rank()) == directory  # it was killed; a restart goes on here
+    path.write_bytes(b'{"type":"header"\n')
+    assert where.not_taken(directory, Rank()) == directory
 
 
 def test_names_that_any_file_system_takes():

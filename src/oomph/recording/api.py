@@ -140,7 +140,7 @@ def _make(
 ) -> Recording:
     from oomph.recording.recorder import Recording
     from oomph.recording.troubles import Troubles
-    from oomph.recording.where import rank_of, run_directory
+    from oomph.recording.where import not_taken, rank_of, run_directory
 
     rank = rank_of(os.environ)
     environment = dict(os.environ)
@@ -163,7 +163,12 @@ def _make(
     directory: Path | None
     try:
         directory = run_directory(environment, rank, run_dir=run_dir, name=name)
-        directory = directory.absolute()
+        found = directory.absolute()
+        directory = not_taken(found, rank)
+        if directory != found:
+            troubles.complain(
+                f"{found} has a rank {rank.rank} that still records: this one goes to {directory}"
+            )
     except OSError as error:
         directory = None
         troubles.complain(f"no run directory can be made, records are kept in memory only: {error}")

@@ -16,7 +16,7 @@ class Background:
         self._complain = complain
         self._jobs: list[list[object]] = []
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
 
     def every(self, seconds: Callable[[], float], function: Callable[[], None]) -> None:
         """Calls `function` every `seconds()`; that is asked each time."""
@@ -24,13 +24,13 @@ class Background:
 
     def start(self) -> None:
         """From now on. A daemon: it holds up nobody's exit."""
-        self._thread = threading.Thread(target=self._run, name="oomph recorder", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, name="oomph recorder", daemon=True)
+        self.thread.start()
 
     def stop(self) -> None:
         """Waits a moment for what is going on."""
         self._stop.set()
-        thread = self._thread
+        thread = self.thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=2.0)
 

@@ -12,6 +12,7 @@ optimizers that step in it), a generation or a save belongs to that phase and is
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -77,6 +78,7 @@ class Boundaries:
         self._now = now
         self._host = host
         self._eval_every = eval_every
+        self._pid = os.getpid()
         self._lock = threading.RLock()
         self._stack: list[Open] = []
         self._whole_at = -1.0
@@ -328,6 +330,7 @@ class Boundaries:
                 time=time.time(),
                 clock=clock,
                 where=opened.where,
+                pid=self._pid,
                 over=over,
                 allocated_bytes=self._gap_allocated,
             )

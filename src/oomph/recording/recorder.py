@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 #: The wall clock has jumped when it moved by so much against the one that cannot.
 _JUMP_SECONDS = 2.0
 _FLUSH_SECONDS = 3.0
-_TRAINS = frozenset((Phase.FORWARD, Phase.BACKWARD))
 
 
 class Recording:
@@ -203,8 +202,8 @@ class Recording:
         if not self.active or os.getpid() != self._pid:
             return None
         try:
-            if self.failures.open is not None and phase in _TRAINS:
-                self.failures.went_on()
+            if self.failures.open is not None and phase is not Phase.SAVE:
+                self.failures.went_on()  # a save may be what a script does on its way out
             return self.phases.begin(phase, where, explicit=explicit, by=by)
         except Exception as error:  # noqa: BLE001 - never the job's business
             self.trouble(error)
@@ -212,7 +211,7 @@ class Recording:
 
     def leave(self, opened: Open | None, error: BaseException | None = None, *, sharp: bool = False) -> None:
         """A phase's code has ended, maybe by an exception. `sharp`: the phase does not last until the next."""
-        if not self.active:
+        if not self.active or os.getpid() != self._pid:
             return
         try:
             if error is not None:
@@ -241,7 +240,7 @@ class Recording:
 
     def saw(self, error: BaseException) -> None:
         """An exception is on its way up: is it one of memory?"""
-        if out_of_memory(error) is not None:
+        if os.getpid() == self._pid and out_of_memory(error) is not None:
             self.book.flush()
             self.safely(self.failures.raised, error)
 
@@ -249,9 +248,7 @@ class Recording:
 
     def put(self, record: Record) -> None:
         """Writes a record, and tells the listeners."""
-        durable = isinstance(record, (OomRecord, End)) or (
-            isinstance(record, Note) and threading.current_thread().daemon
-        )
+        durable = isinstance(record, (OomRecord, End))
         with self._put_lock:
             if not isinstance(record, OomRecord):
                 self._look_at_clock(record.time - record.clock, record.time, record.clock)
@@ -297,6 +294,8 @@ class Recording:
     def add_note(self, note: Note) -> None:
         """A note that is made already."""
         self.safely(self.put, note)
+        if threading.current_thread() is self.background.thread:
+            self.writer.flush()  # without the lock: a disk that is slow holds up this thread alone
 
     # -- the end -------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import socket
 import sys
 import time
 import uuid
@@ -25,6 +26,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+import msgspec
+
+from oomph.evidence.run.model import RANKS, Header, rank_name
 from oomph.recording.writer import create_once
 
 RUNS = "oomph-runs"
@@ -167,6 +171,39 @@ def run_directory(
     if key is None:
         return runs / new_name(name, now)
     return runs / _agreed(runs / LAUNCHES, key, rank, name, now, wait)
+
+
+def not_taken(directory: Path, rank: Rank) -> Path:
+    """The directory, or one beside it where another process that lives records as the same rank (two jobs of one
+    `oomph record -- CMD`, a helper of the training): two writers in one file would tell one story of two."""
+    path = directory / RANKS / f"{rank_name(rank.rank)}.jsonl"
+    header = None
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if line.startswith(b'{"type":"header"'):
+                    header = line
+                elif line.startswith(b'{"type":"end"'):
+                    header = None
+        found = msgspec.json.decode(header, type=Header) if header is not None else None
+    except (OSError, msgspec.DecodeError):
+        return directory
+    if (
+        found is None
+        or found.pid == os.getpid()
+        or found.host != socket.gethostname()
+        or not _lives(found.pid)
+    ):
+        return directory
+    return directory.with_name(f"{directory.name}-{os.getpid()}")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in "ZX"
 
 
 def new_name(name: str, now: float, salt: str | None = None) -> str:

@@ -97,8 +97,11 @@ class Writer:
         if os.getpid() != self._pid:
             return
         with self._lock:
-            file, dirty = self._file, self._dirty
+            file, dirty, now = self._file, self._dirty, self._now
             self._dirty = False
+        if now is not None:
+            with contextlib.suppress(OSError):
+                os.fsync(now)  # hosts that share the folder see what this rank is doing
         if file is None:
             return
         try:
