@@ -98,9 +98,10 @@ class Request:
 def command(ctx: click.Context, /, **options: object) -> None:
     """Say why a job ran out of GPU memory: which phase, rank and bytes, the cause, and the first change.
 
-    PATH is a log, a folder of logs (torchrun --log-dir), a notebook, nvidia-smi output, a memory snapshot, or a glob of
-    such; any mix, plain or compressed, told apart by content. "-", or no PATH with a pipe, reads standard input. A
-    snapshot of the same failure as a log is joined to it.
+    PATH is a log, a folder of logs (torchrun --log-dir), a run directory of `oomph record`, a notebook, nvidia-smi
+    output, a memory snapshot, or a glob of such; any mix, plain or compressed, told apart by content. "-", or no PATH
+    with a pipe, reads standard input. A snapshot of the same failure as a log is joined to it, and so is what a run
+    recorded of it.
 
     Exit codes: 0 no failure for lack of memory (or the job recovered), 1 a failure was found, 2 nothing could be
     read, or the command line is wrong, 130 interrupted with Ctrl-C.
