@@ -35,6 +35,8 @@ def diff_headline(diff: RunsDiff) -> str:
         moved = f"the highest peak is {size(peak.after)} instead of {size(peak.before)} ({signed(peak.difference)})"
     elif diff.memory and not _moved(diff):
         moved = "memory is the same"
+    else:
+        moved = _elsewhere(diff)
     cause = (
         ""
         if best is None
@@ -44,6 +46,19 @@ def diff_headline(diff: RunsDiff) -> str:
     )
     said = "; ".join(filter(None, (moved, cause))) or "nothing that matters to memory differs"
     return f"{tidy(diff.run.label)} against {tidy(against)}: {said}"
+
+
+def _elsewhere(diff: RunsDiff) -> str:
+    """Where memory moved while the highest peak stayed."""
+    phases = [
+        each
+        for each in diff.memory
+        if each.beyond and each.difference and each.key.count(".") == 2 and each.key.endswith(".peak")
+    ]
+    if not phases:
+        return ""
+    most = max(phases, key=lambda each: abs(each.difference or 0))
+    return f"{most.label} has a peak of {size(most.after)} instead of {size(most.before)} ({signed(most.difference)})"
 
 
 def diff_exit_code(diff: RunsDiff) -> int:
