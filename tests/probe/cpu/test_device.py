@@ -234,6 +234,24 @@ def test_tensors_of_other_threads_count_when_they_are_used(card):
     assert device.read().allocated_bytes == start
 
 
+def test_torch_compile_compiles_nothing_meanwhile(card):
+    """As `limits` says: operators that no mode sees would be missing from the numbers."""
+    graphs: list[object] = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(lambda x: (x * 2).sin() + 1, backend=backend)
+    device = card()
+    start = device.read().allocated_bytes
+    result = compiled(torch.zeros(1000))
+    assert device.read().allocated_bytes == start + 4096
+    assert graphs == []
+    assert result[0] == 1
+    assert "torch.compile" in device.limits[0]
+
+
 def test_wrappers_and_fakes_are_no_memory(card):
     from torch._subclasses.fake_tensor import FakeTensorMode
 

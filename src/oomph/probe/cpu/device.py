@@ -26,7 +26,7 @@ CAPACITY = "OOMPH_CPU_CAPACITY"
 
 _LIMIT = (
     "the device is the CPU, counted as if it were a card: memory that operators take and give back within themselves "
-    "is not seen, and every tensor of the process counts, data sets in memory too"
+    "is not seen, every tensor of the process counts, data sets in memory too, and torch.compile compiles nothing"
 )
 _open: weakref.WeakSet[CpuDevice] = weakref.WeakSet()
 
