@@ -7,6 +7,7 @@ from functools import cached_property
 
 from oomph.job.families.architecture import Parameter
 from oomph.job.model import ITEM_BYTES
+from oomph.predict.compose import targets
 from oomph.predict.compose.quantized_bytes import constant_bytes, packed_bytes
 from oomph.predict.compose.setup_chosen import Chosen
 from oomph.predict.engine.scope import Weight
@@ -27,7 +28,10 @@ class Parameters(Chosen):
             return False
         if "all-linear" in lora.targets:
             return parameter.layers is not None
-        return parameter.module in lora.targets
+        if parameter.module in lora.targets:
+            return True
+        where = [parameter.name] if parameter.layers is None else map(parameter.at, parameter.layers)
+        return targets.names_all(lora.targets, [each.removesuffix(".weight") for each in where])
 
     @cached_property
     def _adapted(self) -> frozenset[str]:

@@ -3,7 +3,6 @@ name."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +10,7 @@ from functools import cached_property
 from oomph.errors import UsageError
 from oomph.job.families import Architecture
 from oomph.job.families.architecture import Parameter
-from oomph.predict.compose import masks, stacks_dims
+from oomph.predict.compose import masks, stacks_dims, targets
 from oomph.predict.compose.quantized_bytes import constant_bytes, packed_bytes
 from oomph.predict.compose.setup import Setup
 from oomph.predict.compose.units import adapters_of, unit_parameter
@@ -21,8 +20,6 @@ from oomph.predict.sharding.base import Unit, UnitParameter
 
 #: Modules that make patches of images hidden states.
 _PATCHES = (".patch_embedding.weight", ".patch_embed.proj.weight")
-#: What only a pattern of names has, as PEFT takes one in place of names (tuners_utils.py, check_target_module_exists).
-_PATTERN = re.compile(r"[*+?()|\[\]\\^$]")
 
 
 def is_stacked(family: str) -> bool:
@@ -192,9 +189,7 @@ class Stacks:
             return False
         if "all-linear" in lora.targets:
             return module != self.architecture.head
-        if len(lora.targets) == 1 and _PATTERN.search(lora.targets[0]):
-            return _fits(lora.targets[0], module)
-        return any(module == each or module.endswith(f".{each}") for each in lora.targets)
+        return targets.names(lora.targets, module)
 
     def quantizes(self, module: str) -> bool:
         """Whether a linear layer's weight is stored quantised."""
@@ -217,11 +212,3 @@ class Stacks:
             dequantized=2 if setup.code.dequantizes_twice else 1,
             adapter=adapter,
         )
-
-
-def _fits(pattern: str, module: str) -> bool:
-    """Whether a pattern is that of a module's whole name. Raises UsageError for what is no pattern."""
-    try:
-        return re.fullmatch(pattern, module) is not None
-    except re.error as error:
-        raise UsageError(f"The pattern of adapters' targets, {pattern!r}, is none: {error}.") from error

@@ -14,6 +14,7 @@ from oomph.predict.compose import (
     masks,
     preference_supported,
     stacks_supported,
+    targets,
 )
 from oomph.predict.compose.choice import task_of_class
 from oomph.predict.compose.setup_chosen import rings
@@ -80,6 +81,7 @@ def _missing(job: Job) -> Iterator[str]:
         yield f"gradients kept in {grads} beside {weights} weights"
     if job.activation_offload and job.checkpointing.mode != "full":
         yield "offloading activations to the host without checkpointing every layer"
+    yield from targets.missing(job)
     yield from experts.missing(job)
     yield from preference_supported.missing(job)
     if parallel.pipeline > 1:
