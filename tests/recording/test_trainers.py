@@ -15,27 +15,24 @@ from oomph.evidence.run.read import read_run
 from oomph.phases import Phase
 from tests.recording.devices import FakeDevice
 from tests.recording.told import told
-from tests.recording.torchrun import SCRIPTS, environment, the_run
+from tests.recording.torchrun import SCRIPTS, environment, the_run, torchrun
 
 
 @pytest.fixture(scope="module")
 def trainer(tmp_path_factory):
     cwd = tmp_path_factory.mktemp("trainer")
-    done = subprocess.run(
-        [sys.executable, str(SCRIPTS / "trainer.py"), str(cwd / "out")],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=environment(),
-        timeout=300,
-    )
+    done = torchrun(cwd, 4, "trainer.py", str(cwd / "out"))
     assert done.returncode == 0, done.stderr
     return read_run(the_run(cwd))
 
 
 def test_a_real_trainer_of_transformers(trainer):
-    rank = trainer.ranks[0]
+    assert sorted(trainer.ranks) == [0, 1, 2, 3]
+    for rank in trainer.ranks.values():
+        check_trainer(rank)
+
+
+def check_trainer(rank):
     assert rank.outcome is Outcome.COMPLETED
     assert [one.step for one in rank.steps] == [0, 1, 2]
     step = ["forward {0}", "backward {0}", "forward {0}", "backward {0}", "optimizer {0}"]

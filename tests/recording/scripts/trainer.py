@@ -1,4 +1,4 @@
-"""A real Trainer of transformers on one process, with accumulation, evaluation and checkpoints."""
+"""A real Trainer of transformers, with accumulation, evaluation and checkpoints."""
 
 from __future__ import annotations
 
