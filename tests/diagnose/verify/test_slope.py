@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomph.diagnose.verify.slope import slope, thinned, without_largest_jump
+from oomph.diagnose.verify.slope import new_highs, slope, thinned, without_largest_jump
 
 
 def test_a_line_is_its_slope():
@@ -60,3 +60,18 @@ def test_many_points_are_thinned_evenly():
 def test_a_jump_is_taken_out():
     points = [(float(x), 5.0 + (100 if x > 4 else 0)) for x in range(10)]
     assert without_largest_jump(points) == [(float(x), 5.0) for x in range(10)]
+
+
+def test_a_steady_rise_has_no_jump():
+    points = [(float(x), 3.0 * x) for x in range(10)]
+    assert without_largest_jump(points) == points
+
+
+def test_a_fall_is_a_jump_too():
+    points = [(float(x), 100.0 if x < 5 else 1.0) for x in range(10)]
+    assert without_largest_jump(points) == [(float(x), 100.0) for x in range(10)]
+
+
+def test_new_highs():
+    assert new_highs([(0.0, 5.0), (1.0, 5.0), (2.0, 7.0), (3.0, 6.0), (4.0, 8.0)]) == 2
+    assert new_highs([]) == 0

@@ -60,10 +60,21 @@ def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def without_largest_jump(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points as if the largest change from one to the next had not happened: one jump (a cache that is filled once,
-    a longer batch) is no growth, and what grows goes on without it."""
-    if len(points) < 2:
+    """The points as if the largest change from one to the next had been no larger than the second largest: one jump (a
+    cache that is filled once) is no growth, and what grows step by step grows on as it did."""
+    if len(points) < 3:
         return list(points)
     rises = [after[1] - before[1] for before, after in pairwise(points)]
-    at = max(range(len(rises)), key=lambda place: abs(rises[place]))
-    return [(x, y - rises[at] if place > at else y) for place, (x, y) in enumerate(points)]
+    order = sorted(range(len(rises)), key=lambda place: abs(rises[place]))
+    at, second = order[-1], abs(rises[order[-2]])
+    excess = rises[at] - second if rises[at] > 0 else rises[at] + second
+    return [(x, y - excess if place > at else y) for place, (x, y) in enumerate(points)]
+
+
+def new_highs(points: Sequence[tuple[float, float]]) -> int:
+    """How often the values went above all before."""
+    count, most = 0, points[0][1] if points else 0.0
+    for _, y in points:
+        if y > most:
+            count, most = count + 1, y
+    return count

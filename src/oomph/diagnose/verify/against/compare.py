@@ -24,8 +24,10 @@ from oomph.diagnose.verify.view import (
 from oomph.errors import OomphError
 from oomph.evidence.run.data import Peaks, RankData, RunData
 from oomph.job.model import Job
+from oomph.memory.categories import Category
 from oomph.phases import Phase
 from oomph.predict.model import PhasePeak, Plan, RankPlan
+from oomph.units import format_bytes
 
 
 def against(data: RunData, job: Job, plan: Plan, predict: Predict, source: str) -> Against:
@@ -37,6 +39,7 @@ def against(data: RunData, job: Job, plan: Plan, predict: Predict, source: str) 
     ran = _ran(data, notes)
     rank = _fullest(data)
     base = plan_of(plan, 0 if rank is None else rank.rank)
+    notes += _without_a_gpu(rank, base)
     found, together = causes(data, job, ran, predict, base)
     phases = list(base.phases)
     for each in data.ranks.values():
@@ -64,6 +67,23 @@ def _ran(data: RunData, notes: list[str]) -> RecordedJob | None:
     except OomphError as error:
         notes.append(f"What the run was set to is not compared with the job: {error}")
         return None
+
+
+def _without_a_gpu(rank: RankData | None, base: RankPlan) -> list[str]:
+    """What a run on the CPU cannot have."""
+    header = None if rank is None else rank.header
+    if header is None or header.device != "CPU":
+        return []
+    workspace = {
+        phase: sum(term.bytes for term in peak.terms if term.category is Category.WORKSPACE)
+        for phase, peak in base.phases.items()
+    }
+    most = max(workspace.values(), default=0)
+    told = (
+        "The run was on the CPU, counted as if it were a GPU: workspaces of a GPU's libraries, of which "
+        f"{format_bytes(most)} are predicted, and memory within kernels are not in what was recorded."
+    )
+    return [told]
 
 
 def _fullest(data: RunData) -> RankData | None:

@@ -7,24 +7,28 @@ from dataclasses import dataclass
 
 from oomph.diagnose.verify.model import Answer, Status
 from oomph.diagnose.verify.settings import Settings
-from oomph.diagnose.verify.slope import Slope, slope, without_largest_jump
+from oomph.diagnose.verify.slope import Slope, new_highs, slope, without_largest_jump
 from oomph.diagnose.verify.view import Asked, because, listed, lost, readable, why_not_readable
 from oomph.evidence.run.data import RankData
 from oomph.units import format_bytes
 
 #: Steps in which an optimizer's states and libraries' workspaces come into being.
 _WARM = 2
+#: Once or twice more is two caches, not growth.
+_LEAST_HIGHS = 3
 
 
 @dataclass(frozen=True)
 class _Trend:
-    """How what stays after a step changes. `without`: the same, as if its largest jump had not happened."""
+    """How what stays after a step changes. `without`: the same without its largest jump. `highs`: how often it went
+    above all before."""
 
     rank: int
     all: Slope
     without: Slope
     first: int
     last: int
+    highs: int
 
     @property
     def low(self) -> float:
@@ -38,13 +42,14 @@ class _Trend:
 
     @property
     def middle(self) -> float:
-        return self.without.middle
+        return self.all.middle
 
 
 class Growth:
     """What stays allocated at the end of a step does not grow from step to step (the first two apart). Fails where the
-    lower end of a robust slope's 99 % interval is above what is allowed, with and without its largest single jump;
-    passes where the upper end is not; otherwise, or with too few steps, it cannot be told."""
+    lower end of a robust slope's 99 % interval is above what is allowed, with and without its largest single jump, and
+    the values went above all before at least three times; passes where the upper end is not above it. Otherwise, or
+    with too few steps, it cannot be told."""
 
     name = "growth"
 
@@ -62,7 +67,9 @@ class Growth:
         if asked.run.missing:
             reasons.append(f"{listed(asked.run.missing)} left no records")
         allowed = settings.growth_bytes
-        worst = max(trends, key=lambda each: each.low, default=None)
+        worst = max(
+            (each for each in trends if each.highs >= _LEAST_HIGHS), key=lambda each: each.low, default=None
+        )
         if worst is not None and worst.low > allowed:
             return [_answer(self.name, Status.FAILED, worst, settings)]
         wide = max(trends, key=lambda each: each.high, default=None)
@@ -87,7 +94,7 @@ def _trend(rank: RankData, settings: Settings) -> _Trend | str:
             f"rank {rank.rank} recorded {len(later)} steps after the first {_WARM}, and a slope needs "
             f"{settings.growth_steps}"
         )
-    return _Trend(rank.rank, found, again, int(later[0][0]), int(later[-1][0]))
+    return _Trend(rank.rank, found, again, int(later[0][0]), int(later[-1][0]), new_highs(later))
 
 
 def last_attempt(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
