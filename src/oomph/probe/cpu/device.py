@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +76,18 @@ class CpuDevice:
         """Counts what is there: every tensor and storage that Python knows."""
         import torch
 
-        tensor, untyped = torch.Tensor, torch.UntypedStorage
+        kinds: dict[type, int] = {}
         for found in gc.get_objects():
             kind = type(found)
-            try:
-                if issubclass(kind, tensor):
-                    if is_plain(kind):
-                        self._storages.adopt(found.untyped_storage())
-                elif issubclass(kind, untyped):
-                    self._storages.adopt(found)
-            except (NotImplementedError, RuntimeError, ReferenceError):
-                # Sparse tensors, wrappers, and objects that are being made or taken apart.
+            what = kinds.get(kind)
+            if what is None:
+                is_tensor = issubclass(kind, torch.Tensor) and is_plain(kind)
+                what = kinds[kind] = 1 if is_tensor else 2 if issubclass(kind, torch.UntypedStorage) else 0
+            if not what:
                 continue
+            # Sparse tensors have no storage, and objects may be just being made or taken apart.
+            with suppress(NotImplementedError, RuntimeError, ReferenceError):
+                self._storages.adopt(found.untyped_storage() if what == 1 else found)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
