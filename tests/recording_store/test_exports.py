@@ -93,6 +93,15 @@ def test_prometheus_over_http():
         urllib.request.urlopen(f"http://127.0.0.1:{listener.port}/metrics", timeout=10)
 
 
+@pytest.mark.parametrize("name", ["../../out", "..", "/etc", ""])
+def test_an_id_leads_nowhere_else(tmp_path, name):
+    listener = listeners([f"tensorboard:{tmp_path / 'tb'}"])[0]
+    listener.begin(Run(VERSION, name, START), HEADER)
+    listener.end(End("completed", START, 1.0))
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert file.parent.parent.parent == tmp_path / "tb"
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TensorBoard's own
 def test_tensorboard_reads_its_events(run, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

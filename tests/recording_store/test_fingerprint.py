@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oomph.evidence.run.model import Fingerprint
 from oomph.recording.fingerprint import fingerprint, write
@@ -19,6 +21,7 @@ from oomph.recording.fingerprint.arguments import of_command_line
 from oomph.recording.fingerprint.environment import environment
 from oomph.recording.fingerprint.found import Found
 from oomph.recording.fingerprint.git import git
+from oomph.recording.fingerprint.git_index import Index, read_index
 from oomph.recording.fingerprint.secrets import MASKED, masked, masked_command
 from oomph.recording.fingerprint.versions import installed
 
@@ -328,6 +331,26 @@ def test_git_deleted_staged_detached_packed(checkout):
     assert of_git(checkout).values["git.changed"].endswith(": a/b.py")
     (checkout / ".git" / "index").write_bytes(b"DIRC\0\0")
     assert "git.dirty" in of_git(checkout).missing
+
+
+@given(st.binary(max_size=300), st.integers(2, 4), st.integers(0, 5))
+def test_any_index_of_git_is_read_or_refused(tmp_path_factory, content, version, count):
+    path = tmp_path_factory.mktemp("index", numbered=True) / "index"
+    path.write_bytes(b"DIRC" + version.to_bytes(4, "big") + count.to_bytes(4, "big") + content)
+    assert isinstance(read_index(path, Found(5)), (str, Index))
+
+
+@given(
+    st.dictionaries(st.text(max_size=30), st.one_of(st.text(), st.integers(), st.none(), st.lists(st.text())))
+)
+def test_any_arguments_are_one_line_of_text(given_arguments):
+    record = fingerprint(
+        arguments=given_arguments, command=["x"], environment={}, whole=True, script="/", root="/none"
+    )
+    for name, value in record.values.items():
+        assert "\n" not in name + value
+        assert len(value) <= 500
+        (name + value).encode()
 
 
 def test_machine_by_files(tmp_path):

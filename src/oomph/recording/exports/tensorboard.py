@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from oomph.errors import UsageError
 from oomph.evidence.run.model import End, Header, Note, OomRecord, PhaseRecord, Run, StepRecord, rank_name
+
+#: Characters of an id that no folder's name shall have.
+_ODD = re.compile(r"[^\w.-]+")
 
 
 class TensorBoard:
@@ -30,7 +34,7 @@ class TensorBoard:
     def begin(self, run: Run, header: Header) -> None:
         """Opens the rank's file; a process that begins anew goes on with it."""
         if self._writer is None:
-            folder = self._folder / (run.id or "run").replace("/", "-") / rank_name(header.rank)
+            folder = self._folder / (_ODD.sub("-", run.id).strip("-.") or "run") / rank_name(header.rank)
             folder.mkdir(parents=True, exist_ok=True)
             self._writer = self._make(str(folder))
         if header.capacity_bytes is not None:
