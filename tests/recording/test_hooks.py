@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import pickle
 import threading
 
 import pytest
@@ -358,6 +361,41 @@ def test_a_patch_of_somebody_else_around_ours_stays(record, monkeypatch):
 
     torch.save(torch.ones(1), io.BytesIO())
     assert len(calls) == 1
+
+
+def test_a_copy_is_not_recorded_and_a_pickle_needs_no_oomph(record, net):
+    with record(model=net) as run:
+        copied = copy.deepcopy(net)
+        averaged = torch.optim.swa_utils.AveragedModel(net)
+        written = pickle.dumps(net)
+        again = pickle.loads(written)  # noqa: S301 - written above
+        for one in (copied, averaged, again):
+            one(torch.ones(3, 4))
+        assert b"oomph" not in written
+        assert told(run) == []
+        net(torch.ones(3, 4))
+    assert told(run) == ["load -1", "forward 0", "end completed"]
+    with torch.no_grad():
+        assert torch.equal(again(torch.ones(3, 4)), net(torch.ones(3, 4)))
+
+
+def test_a_model_that_was_wrapped_anew_is_let_go(record):
+    with record(model=Net()) as run:
+        gc.collect()
+        assert len(run.hooks._models) == 0
+        again = Net()
+        run.watch(again)
+        again(torch.ones(3, 4))
+    assert told(run) == ["load -1", "forward 0", "end completed"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_trace_for_deployment_is_not_disturbed(record, net):
+    with record(model=net):
+        traced = torch.jit.trace(net, torch.ones(3, 4))
+        exported = torch.export.export(net, (torch.ones(3, 4),))
+    assert traced(torch.ones(5, 4)).shape == (5, 2)
+    assert exported.module()(torch.ones(3, 4)).shape == (3, 2)
 
 
 def test_training_in_a_thread(record, net):

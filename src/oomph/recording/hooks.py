@@ -6,8 +6,10 @@ Compiled models: hooks stay outside of the graph. A hook that is traced by torch
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from oomph.phases import Phase
@@ -31,7 +33,8 @@ class Hooks:
         self._torch = torch
         self._recording = recording
         self._patches = recording.patches
-        self._models: dict[int, Model] = {}
+        # Weak: a trainer that wraps its model anew for each try must not find the old one alive.
+        self._models: weakref.WeakKeyDictionary[Any, Model] = weakref.WeakKeyDictionary()
         self.steps = Steps()
         self._optimizer_depth = 0
         self._backward_depth = 0
@@ -48,21 +51,20 @@ class Hooks:
 
     def watch(self, model: Any) -> None:
         """Watches a root model; a second time costs nothing."""
-        if id(model) in self._models:
+        if model in self._models:
             return
-        one = Model(self._recording, model)
-        self._models[id(model)] = one
+        one = self._models[model] = Model(self._recording, model)
         handles = (
-            model.register_forward_pre_hook(one.before, prepend=True, with_kwargs=True),
-            model.register_forward_hook(one.after, always_call=True),
+            model.register_forward_pre_hook(Hook(one.before), prepend=True, with_kwargs=True),
+            model.register_forward_hook(Hook(one.after), always_call=True),
         )
         for handle in handles:
             self._patches.when_undone(handle.remove)
-        one.watch_compiled_call(self._patches)
+        one.watch_compiled_call(model, self._patches)
 
     def forget(self) -> None:
         """The end: whoever holds the recording does not hold the models."""
-        self._models.clear()
+        self._models = weakref.WeakKeyDictionary()
         self.steps = Steps()
 
     # -- autograd ---------------------------------------------------------------------------------------------
@@ -189,10 +191,11 @@ class Hooks:
         torch = self._torch
 
         def call(original: Any, compiled: Any, *args: Any, **kwargs: Any) -> Any:
-            one = models.get(id(getattr(compiled, "_orig_mod", None)))
-            if one is None or id(compiled) in models or torch.compiler.is_compiling():
+            inner = getattr(compiled, "_orig_mod", compiled)
+            one = models.get(inner)
+            if one is None or compiled in models or torch.compiler.is_compiling():
                 return original(compiled, *args, **kwargs)
-            one.before(one.module, args, kwargs)
+            one.before(inner, args, kwargs)
             try:
                 result = original(compiled, *args, **kwargs)
             except BaseException as error:
@@ -206,9 +209,9 @@ class Hooks:
     def _compiles(self, original: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         """`model.compile()` puts a compiled call into the module: watched from outside too."""
         result = original(module, *args, **kwargs)
-        one = self._models.get(id(module))
+        one = self._models.get(module)
         if one is not None:
-            self._recording.safely(one.watch_compiled_call, self._patches)
+            self._recording.safely(one.watch_compiled_call, module, self._patches)
         return result
 
 
@@ -243,13 +246,26 @@ def tensor_bytes(value: Any, depth: int = 0) -> int:
     return 0
 
 
+class Hook:
+    """A hook as it hangs on a module. A copy of the module, or a file that it is pickled to, has a function of the
+    standard library in its place that does nothing: copies are not recorded, and files need no oomph to be read."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any) -> None:
+        self._function(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
 class Model:
     """The hooks of one root model."""
 
     def __init__(self, recording: Recording, module: Any) -> None:
         import torch
 
-        self.module = module
         self._torch = torch
         self._recording = recording
         self._signature = Signature(module)
@@ -276,7 +292,8 @@ class Model:
         else:
             self._opened.append(self._recording.enter(self._phase(module), by=id(module)))
         self._handled.append(id(sys.exc_info()[1]))
-        self._recording.phases.batch(self._signature.shapes(args, kwargs))
+        if self._torch._C._get_tracing_state() is None:  # noqa: SLF001 - torch.jit.trace would take sizes for constants
+            self._recording.phases.batch(self._signature.shapes(args, kwargs))
 
     def _calls_on_stack(self, module: Any) -> int:
         code = self._torch.nn.Module._call_impl.__code__  # noqa: SLF001 - what PyTorch calls every module by
@@ -317,15 +334,17 @@ class Model:
         self._handled.pop()
         self._recording.leave(self._opened.pop(), error)
 
-    def watch_compiled_call(self, patches: Any) -> None:
+    def watch_compiled_call(self, watched: Any, patches: Any) -> None:
         """The compiled call that `model.compile()` puts into the module."""
-        inner = vars(self.module).get("_compiled_call_impl")
+        inner = vars(watched).get("_compiled_call_impl")
         if inner is None or getattr(inner, "oomph", False):
             return
-        module, recording = self.module, self._recording
+        recording, there = self._recording, weakref.ref(watched)
+        del watched
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not recording.active or self._torch.compiler.is_compiling():
+            module = there()
+            if module is None or not recording.active or self._torch.compiler.is_compiling():
                 return inner(*args, **kwargs)
             self.before(module, args, kwargs)
             try:
@@ -339,8 +358,9 @@ class Model:
         call.oomph = True  # type: ignore[attr-defined]
 
         def undo() -> None:
-            if vars(module).get("_compiled_call_impl") is call:
+            module = there()
+            if module is not None and vars(module).get("_compiled_call_impl") is call:
                 object.__setattr__(module, "_compiled_call_impl", inner)
 
-        object.__setattr__(module, "_compiled_call_impl", call)
+        object.__setattr__(there(), "_compiled_call_impl", call)
         patches.when_undone(undo)

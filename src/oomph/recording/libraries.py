@@ -32,6 +32,9 @@ FUNCTIONS = (
 )
 
 
+_STORAGES = frozenset(("UntypedStorage", "TypedStorage"))
+
+
 def install(recording: Recording) -> None:
     """Watches each of them from when its module is imported."""
     for module, owner, name, phase in FUNCTIONS:
@@ -50,6 +53,8 @@ class _Watch:
 
     def _call(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         recording = self._recording
+        if args and type(args[0]).__name__ in _STORAGES:  # how PyTorch pickles a single storage
+            return original(*args, **kwargs)
         opened = recording.enter(self._phase, where=self._name.lstrip("_"))
         try:
             result = original(*args, **kwargs)
