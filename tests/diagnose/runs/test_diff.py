@@ -7,6 +7,7 @@ import pytest
 from oomph.diagnose.runs.diff import diff
 from oomph.diagnose.runs.facts import facts_of
 from oomph.diagnose.runs.model import RunFacts, Suspicion
+from oomph.evidence.run.model import Note
 from oomph.evidence.run.read import read_run
 from tests.recording_store.fakes import GIB, write_run
 
@@ -195,3 +196,37 @@ def test_main_memory_is_no_change_of_gpu_memory():
     a = RunFacts(path="a", id="a", values={"peak": GIB, "host.rss": GIB, "versions.torch": "2.6.0"})
     b = RunFacts(path="b", id="b", values={"peak": GIB, "host.rss": 2 * GIB, "versions.torch": "2.6.0"})
     assert "no number of memory differs by more than 1 %" in diff(b, [a]).notes
+
+
+def test_ranks_that_drift_apart(forty, tmp_path):
+    """Rank 1 keeps 2 GiB less than rank 0: the highest peak is the same, and the ranks are 2 GiB apart."""
+    path = write_run(tmp_path, 50, rows=4)
+    less = write_run(tmp_path / "less", 51, rows=2)
+    (path / "ranks" / "rank-00001.jsonl").write_bytes((less / "ranks" / "rank-00001.jsonl").read_bytes())
+    memory = {each.key: each for each in diff(facts_of(read_run(path)), forty).memory}
+    assert not memory["peak"].beyond
+    assert memory["ranks.spread"].after == 2 * GIB
+    assert memory["ranks.spread"].beyond
+
+
+def test_what_was_noticed_in_one_run_alone(forty, tmp_path):
+    note = Note("warning.growth", "allocated bytes grow by 1.00 MiB a step", 1.0, 1.0)
+    run = facts_of(read_run(write_run(tmp_path, 50, notes=(note,))))
+    assert any("alone: warning.growth" in each for each in diff(run, forty).notes)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("4", "4.0", True),
+        ("1e-4", "0.0001", True),
+        ("0e1234567890123", "0e9999999999999", False),
+        ("True", "true", False),
+    ],
+)
+def test_what_is_the_same_value(before, after, same):
+    a, b = (
+        RunFacts(path=name, id=name, values={"arguments.x": value})
+        for name, value in (("a", before), ("b", after))
+    )
+    assert (diff(b, [a]).suspects == ()) is same

@@ -71,7 +71,8 @@ def _text(value: Value | None) -> str:
         return ""
     text = str(value).strip()
     number = as_number(value)
-    return f"{number:g}" if number is not None and not text.isalpha() and abs(number) < 1e6 else text
+    # Not of hashes, which may look like numbers with an exponent.
+    return f"{number:g}" if number is not None and len(text) <= 12 and abs(number) < 1e6 else text
 
 
 def _noticeable(after: Value | None, before: Iterable[Value | None]) -> bool:
@@ -207,6 +208,13 @@ def _notes(run: RunFacts, others: Sequence[RunFacts], placed: Situation) -> list
         notes.append("no phase was recorded in both: memory cannot be compared")
     elif not placed.changed:
         notes.append("no number of memory differs by more than 1 %")
+    alone = sorted(
+        key.removeprefix("note.")
+        for key in run.values
+        if key.startswith("note.") and not any(key in other.values for other in others)
+    )
+    if alone:
+        notes.append(f"noticed in {run.label} alone: {', '.join(alone)} (oomph runs show {run.label})")
     if run.number("failed.request") is not None:
         notes.append(
             f"{run.label} failed in {run.text('failed.phase')}: of that phase, what it had and the request that "

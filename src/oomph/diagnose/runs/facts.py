@@ -47,6 +47,8 @@ class _Collected:
 
     values: dict[str, Value] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    #: The highest peak of each rank that has one.
+    peaks: dict[int, int] = field(default_factory=dict)
 
     def put(self, key: str, value: Value | None) -> None:
         if value is not None and value != "":
@@ -79,6 +81,12 @@ class _Collected:
             highest = max(peaks, key=lambda name: peaks[name])
             self.values |= {"peak": peaks[highest], "peak.phase": highest}
             self.put("peak.rank", self.values.get(f"phase.{highest}.peak.rank"))
+        if len(self.peaks) > 1:
+            least = min(self.peaks, key=lambda rank: self.peaks[rank])
+            self.values |= {
+                "ranks.spread": max(self.peaks.values()) - self.peaks[least],
+                "ranks.least": least,
+            }
 
 
 def _of_run(run: RunData, collected: _Collected) -> None:
@@ -147,6 +155,8 @@ def _of_rank(rank: RankData, collected: _Collected) -> None:
     collected.count("ooms.caught", sum(one.caught for one in rank.ooms))
     if rank.outcome is Outcome.MISSING:
         return
+    if rank.summaries:
+        collected.peaks[rank.rank] = rank.peak_allocated_bytes
     for phase, summary in rank.summaries.items():
         name = f"phase.{phase.value}"
         collected.largest(f"{name}.peak", summary.peak_allocated_bytes, rank.rank)

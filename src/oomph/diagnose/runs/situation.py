@@ -24,6 +24,7 @@ PARTS = {
     "forward.kept": "kept by forward (activations)",
     "backward.left": "left by backward (gradients)",
     "peak.reserved": "highest reserved",
+    "ranks.spread": "between the ranks' highest peaks",
     "outside": "outside PyTorch, this process",
     "other_processes": "other processes",
     "gpu.strangers": "strangers on the GPUs",

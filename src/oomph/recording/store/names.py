@@ -31,7 +31,8 @@ _CLOSED = frozenset(
         "failed.rank", "failed.ranks", "failed.request", "failed.step", "forward.kept", "free.least", "growth.per_step",
         "growth.steady", "host", "host.pinned", "host.rss", "id", "name", "oomph", "ooms", "ooms.caught",
         "other_processes", "outcome", "outside", "path", "peak", "peak.phase", "peak.rank", "peak.reserved",
-        "ranks.missing", "retries", "seconds", "seed", "signal", "started", "steps", "world_size",
+        "ranks.least",
+        "ranks.missing", "ranks.spread", "retries", "seconds", "seed", "signal", "started", "steps", "world_size",
     }
 )  # fmt: skip
 _PHASE = re.compile(
