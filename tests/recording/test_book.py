@@ -107,6 +107,14 @@ def test_an_exception_an_evaluation_and_a_save_are_always_written():
     assert [record.phase.value for record in records] == ["eval", "save", "backward"]
 
 
+def test_a_loop_whose_steps_are_not_seen_is_written_now_and_then():
+    book, records = written(every=0.0)
+    for number in range(30):
+        book.phase(phase("forward", 0, number, clock=float(number)))
+    assert [one.times for one in records] == [1, 10, 10]
+    assert [one.counters.peak_allocated_bytes for one in records] == [0, 10, 20]
+
+
 def test_every_zero_writes_all():
     book, records = written(every=0)
     for number in range(FULL_STEPS * 2):

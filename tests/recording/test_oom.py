@@ -133,8 +133,28 @@ def test_a_search_for_the_batch_size_keeps_a_few_whole_and_a_record_each(record,
         net(torch.ones(3, 4))
     assert len({one.clock for one in ooms(run) if one.caught}) == MOST_KEPT + 4
     names = [path.name for path in (tmp_path / "run" / "oom" / "rank-00000").iterdir()]
-    assert len([name for name in names if name.startswith("snapshot")]) == MOST_KEPT
-    assert "earlier failures are kept whole" in ooms(run)[-1].missing[0]
+    assert sorted(name for name in names if name.startswith("snapshot")) == [
+        "snapshot-2.pickle",
+        "snapshot-3.pickle",
+        "snapshot-last.pickle",
+        "snapshot.pickle",
+    ]
+    caught = {one.clock: one for one in ooms(run) if one.caught}
+    assert [len(one.files) for one in caught.values()] == [5] * MOST_KEPT + [0] * 4
+
+
+def test_the_last_of_many_has_its_snapshot(record, device, tmp_path):
+    net = Fails(device)
+    run = record(model=net, device=device)
+    net.fails = True
+    for _ in range(MOST_KEPT + 2):
+        with pytest.raises(torch.OutOfMemoryError):
+            net(torch.ones(3, 4))
+    run.end(torch.OutOfMemoryError("CUDA out of memory."))
+    assert "snapshot-last.pickle" in ooms(run)[-1].files
+    assert json.loads((tmp_path / "run" / "oom" / "rank-00000" / "oom-last.json").read_text())["clock"] == (
+        ooms(run)[-1].clock
+    )
 
 
 def test_without_an_observer_the_exception_is_enough(record, device, tmp_path):

@@ -20,6 +20,8 @@ from oomph.phases import Phase
 FULL_STEPS = 50
 #: A peak is news from here on.
 NEWS = 1.001
+#: So long a phase is held back at most, to be written with others of its step.
+_HELD_SECONDS = 10.0
 _OF_STEPS = frozenset((Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.UNKNOWN))
 _Key = tuple[Phase, str]
 
@@ -36,6 +38,7 @@ class Book:
         self._held: dict[_Key, PhaseRecord] = {}
         self._best: dict[_Key, int] = {}
         self._back: dict[_Key, PhaseRecord] = {}
+        self._held_since = 0.0
         self._retries = 0
         self._ooms = 0
 
@@ -50,6 +53,10 @@ class Book:
             self.flush()  # the micro-batches before it
             self._put(key, record)
             return
+        if self._held and record.clock - self._held_since >= max(self._every, _HELD_SECONDS):
+            self.flush()  # a long accumulation, or a loop whose steps are not seen
+        if not self._held:
+            self._held_since = record.clock
         held = self._held.get(key)
         self._held[key] = record if held is None else merged(held, record)
 

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from oomph.probe.model import Counters
     from oomph.recording.boundaries import Boundaries
 
-#: Failures of which everything is kept; of later ones (a search for the batch size) there is a record each.
+#: Failures of which everything is kept. Of later ones (a search for the batch size, cuDNN's for a workspace) there is a
+#: record each, and the files of the last: the one that ends the job must have them.
 MOST_KEPT = 3
+_WRITTEN_OVER = "its files were kept until the next failure"
 #: An exception that comes so much later is not the one of the request that the observer told of.
 _TOGETHER_SECONDS = 60.0
 _MARK = "_oomph_seen"
@@ -102,7 +104,10 @@ class Failures:
     def went_on(self) -> None:
         """The script trains on: the last failure was caught."""
         if self.open is not None:
-            self._write(msgspec.structs.replace(self.open, caught=True))
+            caught = msgspec.structs.replace(self.open, caught=True)
+            if self._count > MOST_KEPT:
+                caught = msgspec.structs.replace(caught, files=(), missing=(*caught.missing, _WRITTEN_OVER))
+            self._write(caught)
             self.open = None
 
     def _begin(self, message: str, request: int | None, total: int | None, free: int | None) -> None:
@@ -133,18 +138,19 @@ class Failures:
     # -- files ---------------------------------------------------------------------------------------------
 
     def _folder(self) -> Path | None:
-        if self._directory is None or self._count > MOST_KEPT:
+        if self._directory is None:
             return None
         return self._directory / OOM / rank_name(self._rank)
 
     def _name(self, stem: str, ending: str) -> str:
-        return f"{stem}.{ending}" if self._count == 1 else f"{stem}-{self._count}.{ending}"
+        if self._count == 1:
+            return f"{stem}.{ending}"
+        return f"{stem}-{self._count if self._count <= MOST_KEPT else 'last'}.{ending}"
 
     def _keep(self, record: OomRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
         folder = self._folder()
         if folder is None:
-            why = "no folder" if self._directory is None else f"{MOST_KEPT} earlier failures are kept whole"
-            return (), (f"snapshot, summary, stats: {why}",)
+            return (), ("snapshot, summary, stats: no folder",)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
