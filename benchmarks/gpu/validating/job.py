@@ -88,8 +88,9 @@ def _model(work: Any, device: str) -> Any:
         table.pop(key, None)
     config = AutoConfig.for_model(work.config["model_type"], **table)
     dtype = torch.bfloat16 if work.weights == "bf16" else torch.float32
+    named = "dtype" if int(importlib.metadata.version("transformers").split(".")[0]) >= 5 else "torch_dtype"
     with torch.device(device):
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", **{named: dtype})
     if work.method == "lora":
         from peft import LoraConfig, get_peft_model
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oomph.diagnose.verify.checks import CHECKS, NAMES
 from oomph.diagnose.verify.model import Answer, Status
 from oomph.diagnose.verify.run import verify
 from oomph.diagnose.verify.settings import Amount, Settings, limit
-from oomph.evidence.run.model import RunEnd
+from oomph.evidence.run.model import GpuSample, RunEnd
 from oomph.phases import Phase
+from oomph.probe.model import Gpu, Process
 from tests.diagnose.verify.runs import CARD, GIB, MIB, Rank, failure, read
 
 
@@ -202,6 +205,34 @@ def test_headroom_of_a_run_that_did_not_end_fails_where_it_is_proved(ask):
 def test_headroom_decides_by_the_worst_rank(ask):
     answer = ask("headroom", Rank(0), Rank(1, peaks={Phase.OPTIMIZER: 75 * GIB}), Rank(2))
     assert (answer.status, answer.rank, answer.phase) == (Status.FAILED, 1, Phase.OPTIMIZER)
+
+
+@pytest.mark.parametrize(
+    ("free", "counted", "status"),
+    [
+        (9 * GIB, "both", Status.UNKNOWN),  # between two samples more may have been taken
+        (7 * GIB, "both", Status.UNKNOWN),  # the cache counts as taken from outside
+        (7 * GIB, "reserved", Status.FAILED),
+        (9 * GIB, "reserved", Status.UNKNOWN),
+    ],
+)
+def test_samples_from_outside_can_only_fail(tmp_path, free, counted, status):
+    data = read(tmp_path, [])
+    ours, other = Process(1, ours=True), Process(2)
+    samples = tuple(
+        GpuSample(
+            1e9 + number,
+            float(number),
+            (
+                Gpu(0, capacity_bytes=CARD, free_bytes=left, processes=(ours,)),
+                Gpu(1, capacity_bytes=CARD, free_bytes=0, processes=(other,)),
+            ),
+        )
+        for number, left in enumerate((20 * GIB, free, 15 * GIB))
+    )
+    data = replace(data, gpus={"node1": samples})
+    (answer,) = verify(data, Settings(select=("headroom",), headroom_of=counted)).answers
+    assert (answer.status, answer.numbers["free_bytes"]) == (status, free)
 
 
 # --- limits

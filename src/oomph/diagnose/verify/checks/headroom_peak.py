@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from oomph.diagnose.verify.checks.headroom import Room, judged
-from oomph.diagnose.verify.model import Answer
+from oomph.diagnose.verify.model import Answer, Status
 from oomph.diagnose.verify.view import (
     Asked,
     beside,
@@ -21,6 +21,7 @@ from oomph.diagnose.verify.view import (
 from oomph.evidence.run.data import RankData
 from oomph.evidence.run.model import OomRecord
 from oomph.phases import Phase
+from oomph.units import format_bytes
 
 
 class Headroom:
@@ -32,6 +33,8 @@ class Headroom:
 
     def ask(self, asked: Asked) -> Iterable[Answer]:
         """One answer."""
+        if not asked.run.ranks and asked.run.gpus:
+            return [from_outside(self.name, asked)]
         reasons = unjudged(asked.run)
         rooms: list[Room] = []
         for rank in asked.run.ranks.values():
@@ -41,6 +44,30 @@ class Headroom:
             else:
                 rooms.append(room)
         return [judged(self.name, rooms, asked.settings.headroom, asked.settings.headroom_of, reasons)]
+
+
+def from_outside(check: str, asked: Asked) -> Answer:
+    """What samples of the cards say where no rank recorded (`oomph record` around a script that does not). Between two
+    samples more may have been taken: so they can only fail, and only where what is reserved counts."""
+    seen = [
+        (gpu.free_bytes, gpu.capacity_bytes, gpu.index, host)
+        for host, samples in asked.run.gpus.items()
+        for sample in samples
+        for gpu in sample.gpus
+        if gpu.free_bytes is not None and gpu.capacity_bytes and any(each.ours for each in gpu.processes)
+    ]
+    least = min(seen, key=lambda each: each[0] - asked.settings.headroom.of(each[1]), default=None)
+    if least is None:
+        return Answer(check, Status.UNKNOWN, "no rank left records, and no sample shows the job on a GPU")
+    free, whole, index, host = least
+    wanted = asked.settings.headroom.of(whole)
+    text = (
+        f"no rank left records; of the samples from outside, the fullest has {format_bytes(free)} free on GPU {index} "
+        f"of {host}; asked for are {format_bytes(wanted)} of {format_bytes(whole)}"
+    )
+    failed = asked.settings.headroom_of == "reserved" and free < wanted
+    numbers: dict[str, float] = {"free_bytes": free, "capacity_bytes": whole, "wanted_bytes": wanted}
+    return Answer(check, Status.FAILED if failed else Status.UNKNOWN, text, numbers=numbers)
 
 
 def room_of(rank: RankData, phases: Collection[Phase]) -> Room | str:
