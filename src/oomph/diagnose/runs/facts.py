@@ -146,7 +146,7 @@ def _of_rank(rank: RankData, collected: _Collected) -> None:
     if header is not None:
         collected.put("device", header.device)
         collected.least("capacity", header.capacity_bytes)
-        if header.device and "gpu.name" not in collected.values:
+        if header.device not in ("", "CPU") and "gpu.name" not in collected.values:
             collected.put("gpu.name", header.device)
     collected.largest("steps", rank.steps_completed)
     collected.largest("attempts", len(rank.attempts) or None)

@@ -16,16 +16,16 @@ _FIELD = re.compile(r"^(Model|GPU UUID):\s*(.+?)\s*$", re.MULTILINE)
 def gpu(found: Found, root: Path, device_name: str = "", capacity_bytes: int | None = None) -> None:
     """`gpu.name`, `gpu.count`, `gpu.capacity_bytes`, and `gpu.known_as`, oomph's own name for it. `device_name` and
     `capacity_bytes` are the recorder's device's."""
+    if device_name == "CPU":
+        found.miss("gpu.name", "the CPU was recorded, counted as if it were a card")
+        return
     names, capacity = _of_cuda()
-    if device_name:
-        names, capacity = (names or [device_name]), capacity_bytes or capacity
-        found.put("gpu.name", device_name)
     names = names or _of_driver(root)
-    if not names:
+    if not names and not device_name:
         found.miss("gpu.name", "no NVIDIA GPU is known to this process")
         return
     found.put("gpu.name", device_name or ", ".join(dict.fromkeys(names)))
-    found.put("gpu.count", len(names))
+    found.put("gpu.count", len(names) or None)
     found.put("gpu.capacity_bytes", capacity_bytes or capacity)
     with suppress(OomphError):
         from oomph.hardware import names as known
