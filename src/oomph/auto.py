@@ -122,7 +122,9 @@ def explain(error: BaseException) -> list[str]:
     diagnosis = _diagnosis(error, directory, record)
     if diagnosis is None or not diagnosis.findings:
         return said
-    if world > 1 or os.environ.get("OOMPH_COMMAND"):  # `oomph record -- CMD` explains when all ranks have ended
+    if world > 1 or os.environ.get(
+        "OOMPH_COMMAND"
+    ):  # `oomph record -- CMD` explains when all ranks have ended
         finding = diagnosis.findings[0]
         first = f" First: {diagnosis.advice.first.text}" if diagnosis.advice is not None else ""
         return [*said, f"oomph: {finding.name} ({finding.certainty.value}, {finding.code}).{first}"]
@@ -150,9 +152,15 @@ def _recorded(error: BaseException) -> Recording | None:
     torch = sys.modules["torch"]
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return None
+    return record_now(error)
+
+
+def record_now(error: BaseException, **options: Any) -> Recording:
+    """A recording of nothing but this failure. `options` are those of `oomph.record()`."""
     from oomph.recording.api import record
 
-    recording = record(history=0, warn=False)
+    recording = record(history=0, warn=False, **options)
+    recording.phases.know_nothing()
     recording.quiet = True
     recording.end(error)
     return recording

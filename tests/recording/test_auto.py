@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from oomph.evidence.run.data import Outcome
 from oomph.evidence.run.read import read_run
+from oomph.phases import Phase
+from oomph.recording.recorder import said
+from tests.recording.devices import FakeDevice
 from tests.recording.torchrun import environment
 
 MESSAGE = (
@@ -136,6 +140,30 @@ def test_in_a_notebook(tmp_path):
     done = run(program, tmp_path)
     assert done.stdout.splitlines() == ["IPython shows OutOfMemoryError", "IPython shows ZeroDivisionError"]
     assert done.stderr.count("First change") == 1
+
+
+def test_a_failure_that_nobody_recorded_has_its_numbers_and_no_phase(tmp_path):
+    from oomph import auto
+
+    device = FakeDevice(capacity_bytes=80 << 30)
+    device.take(70 << 30)
+    error = RuntimeError(MESSAGE)
+    before = sys.excepthook, threading.excepthook
+    try:
+        recording = auto.record_now(error, device=device, run_dir=tmp_path / "run")
+    finally:
+        auto._hooks.remove()
+    assert (sys.excepthook, threading.excepthook) != before
+    rank = read_run(tmp_path / "run").ranks[0]
+    assert rank.outcome is Outcome.OOM
+    assert rank.phases == ()
+    assert (rank.ooms[-1].phase, rank.ooms[-1].where, rank.ooms[-1].step) == (Phase.UNKNOWN, "", -1)
+    assert rank.ooms[-1].counters.allocated_bytes == 70 << 30
+    assert (tmp_path / "run" / "oom" / "rank-00000" / "snapshot.pickle").is_file()
+    assert recording.failures.last is not None
+    assert said(recording.failures.last, 0, 1, None) == (
+        "memory ran out with 70.00 GiB allocated, 70.00 GiB reserved, 10.00 GiB free"
+    )
 
 
 def test_a_stderr_that_is_closed(tmp_path):

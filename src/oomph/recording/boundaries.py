@@ -79,6 +79,7 @@ class Boundaries:
         self._host = host
         self._eval_every = eval_every
         self._pid = os.getpid()
+        self._nothing = False
         self._lock = threading.RLock()
         self._stack: list[Open] = []
         self._whole_at = -1.0
@@ -233,12 +234,20 @@ class Boundaries:
             if self.on_step is not None:
                 self.on_step(record)
 
+    def know_nothing(self) -> None:
+        """The recording begins after the fact: what the process was doing is not known."""
+        with self._lock:
+            self._stack.clear()
+            self._nothing = True
+            self._now(self.current())
+
     def current(self) -> Now:
         """What is going on. Takes no lock: it is asked when memory has run out, and by other threads."""
         stack = self._stack
         top = stack[-1] if stack else None
         if top is None:
-            return Now(Phase.UNKNOWN, self.step, time.time(), self._gap_clock, where=BETWEEN)
+            where = "" if self._nothing else BETWEEN
+            return Now(Phase.UNKNOWN, self.step, time.time(), self._gap_clock, self._pid, where)
         return Now(top.phase, top.step, time.time(), top.clock, where=top.where)
 
     def current_batch(self) -> Shapes:

@@ -31,7 +31,7 @@ from oomph.recording import libraries
 from oomph.recording.background import Background
 from oomph.recording.batch import of_values
 from oomph.recording.book import Book
-from oomph.recording.boundaries import Boundaries, Open
+from oomph.recording.boundaries import BETWEEN, Boundaries, Open
 from oomph.recording.endings import Endings
 from oomph.recording.hooks import Hooks
 from oomph.recording.host import HostMemory
@@ -417,13 +417,17 @@ def said(record: OomRecord, rank: int, world_size: int, directory: Path | None) 
     from oomph.units import format_bytes
 
     who = f"rank {rank} ran" if world_size > 1 else "memory ran"
-    where = describe(Now(record.phase, record.step, record.time, record.clock))
+    where = f" in {describe(Now(record.phase, record.step, record.time, record.clock))}"
+    if record.phase is Phase.UNKNOWN:
+        where = (
+            f" {record.where}" if record.where == BETWEEN else f" in {record.where}" if record.where else ""
+        )
     counters = record.counters
     asked = f"; {format_bytes(record.request_bytes)} were asked for" if record.request_bytes else ""
     free = f", {format_bytes(counters.free_bytes)} free" if counters.free_bytes is not None else ""
     out = "out of memory" if world_size > 1 else "out"
     text = (
-        f"{who} {out} in {where}{asked} with {format_bytes(counters.allocated_bytes)} allocated, "
+        f"{who} {out}{where}{asked} with {format_bytes(counters.allocated_bytes)} allocated, "
         f"{format_bytes(counters.reserved_bytes)} reserved{free}"
     )
     return f"{text}. `oomph explain {directory}` says why" if directory is not None else text

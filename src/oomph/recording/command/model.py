@@ -28,10 +28,12 @@ class Asked:
 @dataclass(frozen=True)
 class Ended:
     """How it went. `exit_code` is what the shell gets: the command's, or 128 + the signal that ended it.
-    `directory` None: nothing could be recorded anywhere. `lost_end`: the end of the output that could not be kept."""
+    `directory` None: nothing could be recorded anywhere. `lost_end`: the end of the output that could not be kept.
+    `speaks`: the run is explained by this process, not by that of another rank."""
 
     exit_code: int
     signal: int | None
     seconds: float
     directory: Path | None
     lost_end: bytes = b""
+    speaks: bool = True

@@ -101,7 +101,7 @@ def _watched(
     outputs = _Outputs(asked, directory, environment, channels, say)
     pump = Pump(channels, outputs.keep)
     sampler = None
-    if started.machine is not None and asked.every > 0:
+    if started.machine is not None and asked.every > 0 and directory.samples:
         sampler = Sampler(started.machine, directory.path, directory.host, asked.every, [child.pid], say)
     for thread in (pump, sampler):
         if thread is not None:
@@ -123,7 +123,7 @@ def _watched(
             "a process that the command left behind still had its output open; what it prints from now on is lost"
         )
     directory.end(code, number, seconds, say)
-    return Ended(code, number, seconds, directory.path, outputs.lost_end)
+    return Ended(code, number, seconds, directory.path, outputs.lost_end, speaks=directory.speaks)
 
 
 def _channels(say: Say) -> list[Channel]:
@@ -155,9 +155,11 @@ class _Outputs:
         self._folder = directory.path
         self._most = asked.keep_bytes
         self._say = say
-        stem = "job" if directory.first else f"job-{directory.host}"
+        self._one_rank = directory.rank is not None
         endings = [_ENDINGS[one.target - 1] for one in channels]
-        self._whole = [KeptFile(self._folder, stem, ending, asked.keep_bytes, say) for ending in endings]
+        self._whole = [
+            KeptFile(self._folder, directory.stem, ending, asked.keep_bytes, say) for ending in endings
+        ]
         self._ranks: dict[tuple[int, str], KeptFile] = {}
         local = LocalRanks(directory.path, asked.command, environment)
         labels = environment.get("SLURM_LABELIO") == "1" or (
@@ -169,7 +171,8 @@ class _Outputs:
     def keep(self, index: int, data: bytes) -> None:
         """A copy of what a stream brought. Never raises."""
         self._whole[index].write(data)
-        self._split[index].feed(data)
+        if not self._one_rank:
+            self._split[index].feed(data)
 
     def _by_rank(self, ending: str) -> Callable[[int, bytes], None]:
         def write(rank: int, line: bytes) -> None:
