@@ -24,7 +24,9 @@ _VALUES = re.compile(
 )
 #: 40 hex digits are a commit as well as a key: masked only where the name does not say that it is a hash.
 _KEY_LIKE = re.compile(r"\A[0-9a-fA-F]{40}\Z|\A[A-Za-z0-9+/]{40,}={0,2}\Z")
-_HASHES = re.compile(r"(?:commit|git|revision|hash|sha|fingerprint|weights|changed|digest|data)", re.IGNORECASE)
+_HASHES = re.compile(
+    r"(?:commit|git|revision|hash|sha|fingerprint|weights|changed|digest|data)", re.IGNORECASE
+)
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 #: `--token X` and `--token=X`, `TOKEN=X` within a command line.
 _IN_COMMAND = re.compile(
