@@ -41,7 +41,7 @@ class Retries:
         most = 0 if worst is None else worst[0]
         numbers = {"retries_count": float(most)}
         if reasons:
-            text = f"{because(reasons)}; up to then {_times(most)}"
+            text = because(reasons) if worst is None else f"{because(reasons)}; up to then {_times(most)}"
             return [Answer(self.name, Status.UNKNOWN, text, numbers=numbers)]
         return [Answer(self.name, Status.PASSED, f"{_times(most)} on any rank", numbers=numbers)]
 
