@@ -161,3 +161,49 @@ def test_what_no_disk_takes_is_explained_all_the_same(tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "CUDA out of memory (GPU 0), asking for 4.00 GiB" in done.stderr
+
+
+SLURM = {"SLURM_NTASKS": "2", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}
+
+
+def test_a_command_for_each_rank_writes_that_rank_s_files(tmp_path):
+    run = tmp_path / "run"
+    for rank in ("0", "1"):
+        given = {**os.environ, "RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank}
+        given.pop("OOMPH_RUN_DIR", None)
+        code, out, _ = record(run, "sh", "-c", f"echo rank {rank}; exit {rank}", env=given)
+        assert (code, out) == (int(rank), f"rank {rank}\n".encode())
+    assert (run / "ranks/rank-00001.out").read_text() == "rank 1\n"
+    assert not list(run.glob("job*"))
+    assert (run / "end-rank-00001.json").exists()
+
+
+def test_the_ranks_of_a_step_agree_on_a_folder(tmp_path, monkeypatch):
+    found = [
+        made(tmp_path, monkeypatch, environment={**SLURM, "SLURM_PROCID": rank, "SLURM_LOCALID": rank})[0]
+        for rank in ("1", "0")
+    ]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].path == found[1].path
+    assert [one.first for one in found if one] == [True, False]
+    assert [one.speaks for one in found if one] == [False, True]
+    assert [one.samples for one in found if one] == [False, True]
+    assert [one.stem for one in found if one] == ["ranks/rank-00001", "ranks/rank-00000"]
+
+
+def test_a_launcher_on_each_node_is_no_rank(tmp_path, monkeypatch):
+    found = [
+        made(
+            tmp_path,
+            monkeypatch,
+            Asked(("torchrun", "--nnodes", "2", "train.py")),
+            {**SLURM, "SLURM_PROCID": node, "SLURM_LOCALID": "0"},
+        )[0]
+        for node in ("0", "1")
+    ]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].path == found[1].path
+    assert [one.rank for one in found if one] == [None, None]
+    assert [one.stem for one in found if one] == ["job", f"job-{found[0].host}"]

@@ -138,12 +138,12 @@ def _tell(request: Request, ended: Ended) -> None:
     if ended.directory is None:
         return
     interrupted = ended.signal == signal.SIGINT or ended.exit_code == 128 + signal.SIGINT
-    if request.explain and ended.exit_code not in (0, 126, 127) and not interrupted:
+    if request.explain and ended.speaks and ended.exit_code not in (0, 126, 127) and not interrupted:
         try:
             _explain(request, ended.directory, ended.lost_end)
         except Exception as error:  # noqa: BLE001 - the command's exit code comes first
             say(f"the run could not be explained ({type(error).__name__}: {error})")
-    if not request.quiet:
+    if not request.quiet and ended.speaks:
         say(f"recorded in {ended.directory}")
 
 

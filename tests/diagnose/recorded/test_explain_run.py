@@ -389,3 +389,32 @@ def test_a_neighbour_that_came_while_the_run_went_on_is_named(tmp_path):
 def test_a_run_on_another_file_system_has_to_be_copied():
     with pytest.raises(InputError, match="oomph runs copy s3://bucket/runs/a"):
         explain(["s3://bucket/runs/a"])
+
+
+def test_a_restart_that_went_well_is_no_failure(tmp_path):
+    made = Maker(tmp_path / "run")
+    made.begin(0)
+    made.step(0, 0)
+    made.oom(0, Phase.BACKWARD, 1, message=MESSAGE)
+    made.end(0, "oom")
+    made.begin(0, attempt=1)
+    for step in range(4):
+        made.step(0, step)
+    made.end(0, "completed")
+    made.finish(0)
+    made.text("job.err", TRACEBACK)
+    found = explain([tmp_path / "run"])
+    assert (found.outcome, found.exit_code) == (Outcome.RECOVERED, 0)
+    assert "Restarted" in " ".join(found.notes)
+
+
+def test_a_restart_that_failed_the_same_way_is_a_failure(tmp_path):
+    made = Maker(tmp_path / "run")
+    for attempt in (0, 1):
+        made.begin(0, attempt=attempt)
+        made.oom(0, Phase.BACKWARD, 0, message=MESSAGE)
+        made.end(0, "oom")
+    made.finish(1)
+    made.text("job.err", TRACEBACK * 2)
+    found = explain([tmp_path / "run"])
+    assert (found.outcome, found.ranks.first) == (Outcome.FAILED, 0)

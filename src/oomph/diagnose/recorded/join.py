@@ -107,6 +107,11 @@ def _take(parts: _Parts, evidence: Evidence, run: RunData, rank: RankData, made:
             failure = _failure(oom, rank, made.document, position)
             parts.failures.append(failure)
             parts.known[failure.position] = recorded
+    told = {id(oom) for oom, _ in made.ooms}
+    for oom in [one for one in rank.ooms if id(one) not in told][-_MOST_OOMS:]:
+        # Of an earlier attempt: where it is printed, the rank went on.
+        printed = _printed(evidence, oom, rank, parts.known)
+        parts.known.update(dict.fromkeys(printed, Recorded(run, rank, made.document.index, oom)))
     if rank.outcome is Outcome.KILLED and made.end is not None and _is_own_end(evidence, run, rank):
         recorded = Recorded(run, rank, made.document.index)
         mine = [

@@ -86,13 +86,13 @@ def make(asked: Asked, environment: Mapping[str, str], version: str, say: Say) -
         named = Path(environment["OOMPH_RUN_DIR"].strip())
     if named is not None:
         try:
-            return _made(named.absolute(), asked, version, rank)
+            return _made(named.absolute(), asked, version, rank, joins=place.world_size > 1)
         except (OSError, ValueError) as error:
             raise UsageError(f"{named} cannot be the run directory: {_reason(error)}") from None
     first: str = ""
     for path in _places(asked, environment, place):
         try:
-            made = _made(path, asked, version, rank)
+            made = _made(path, asked, version, rank, joins=place.world_size > 1)
         except (OSError, ValueError) as error:
             first = first or f"{path.parent} takes no files ({_reason(error)})"
             continue
@@ -129,7 +129,7 @@ def _name(command: tuple[str, ...]) -> str:
     return Path(command[0]).stem
 
 
-def _made(path: Path, asked: Asked, version: str, rank: Rank | None) -> Directory:
+def _made(path: Path, asked: Asked, version: str, rank: Rank | None, *, joins: bool) -> Directory:
     (path / RANKS).mkdir(parents=True, exist_ok=True)
     run = Run(
         version=VERSION,
@@ -143,7 +143,8 @@ def _made(path: Path, asked: Asked, version: str, rank: Rank | None) -> Director
         tags=dict(asked.tags),
     )
     first = create_once(path / RUN, msgspec.json.encode(run) + b"\n")
-    if not first and (path / END).exists():
+    # Of a job that has commands on several hosts one may have ended before another begins.
+    if not first and not joins and (path / END).exists():
         raise ValueError("it holds a run that has ended")
     return Directory(path, run, first=first, rank=rank)
 
