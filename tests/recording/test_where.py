@@ -52,6 +52,14 @@ def test_what_the_environment_and_the_argument_say():
     assert str(run_directory({"OOMPH_RUN_DIR": "  "}, Rank(), run_dir="c")) == "c"
 
 
+@pytest.mark.parametrize("given", ["s3://bucket/runs", "memory://x", "gs://a"])
+def test_what_is_no_folder_is_refused_by_name(given):
+    with pytest.raises(OSError, match="no folder of this machine"):
+        run_directory({"OOMPH_RUN_DIR": given}, Rank())
+    with pytest.raises(OSError, match="no folder of this machine"):
+        run_directory({}, Rank(), run_dir=given)
+
+
 def test_a_process_by_itself_gets_a_new_folder_each_time(tmp_path):
     first, second = run_directory({}, Rank(), name="x"), run_directory({}, Rank(), name="x")
     assert first != second

@@ -160,11 +160,13 @@ def run_directory(
 ) -> Path:
     """The folder of this run; it is made by whoever writes into it. `runs` is where new ones go (oomph-runs/ in the
     working directory). Raises OSError where nothing can be agreed on."""
-    given = environment.get("OOMPH_RUN_DIR", "").strip()
+    given = environment.get("OOMPH_RUN_DIR", "").strip() or (
+        os.fspath(run_dir) if run_dir is not None else ""
+    )
     if given:
+        if re.match(r"[a-z0-9]+://", given):
+            raise OSError(f"{given} is no folder of this machine; copy the run there when it is over")
         return Path(given)
-    if run_dir is not None:
-        return Path(run_dir)
     runs = Path.cwd() / RUNS if runs is None else runs
     key = launch_key(environment, rank)
     now = time.time() if now is None else now

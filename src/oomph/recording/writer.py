@@ -138,6 +138,8 @@ class Writer:
                 "open", _sentence(f"{path} cannot be written, records are kept in memory only", error)
             )
             return
+        if not hasattr(os, "pwrite"):
+            return  # Windows: a record of what goes on now is left out
         try:
             assert self.directory is not None
             self._now = os.open(self.directory / now_name(self.rank), _NOW_FLAGS, 0o644)
