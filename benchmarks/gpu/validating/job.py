@@ -117,7 +117,7 @@ def _facts(torch: Any, device: str, probe: Any) -> dict[str, Any]:
     for name in ("torch", "transformers", "peft"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    facts: dict[str, Any] = {"versions": versions, "gpu": probe.name, "end": probe.read().allocated_bytes}
+    facts: dict[str, Any] = {"versions": versions, "gpu": probe.name}
     if device == "cuda":
         facts["cuda"] = torch.version.cuda
         # What the script itself reads, which the recorder's own phases must not have changed.
