@@ -40,9 +40,11 @@ def status_of(records: Records, position: Position) -> tuple[str, str] | None:
 def doing_of(recorded: Recorded) -> Doing | None:
     """What the rank was doing when the failure came."""
     oom = recorded.oom
-    if oom is not None and oom.phase is not Phase.UNKNOWN:
-        return Doing(oom.phase, oom.step, True, "recorded when the request failed", oom.where)
-    return recorded.rank.doing
+    if oom is None:
+        return recorded.rank.doing
+    if oom.phase is Phase.UNKNOWN:
+        return Doing(oom.phase, oom.step, True, "no phase was open when the request failed", oom.where)
+    return Doing(oom.phase, oom.step, True, "recorded when the request failed", oom.where)
 
 
 def phase_with(verdict: PhaseVerdict, recorded: Recorded) -> PhaseVerdict:
@@ -53,9 +55,15 @@ def phase_with(verdict: PhaseVerdict, recorded: Recorded) -> PhaseVerdict:
         first_step = rank.steps_completed == 0
     doing = doing_of(recorded)
     if doing is None or doing.phase is Phase.UNKNOWN:
-        why = verdict.why
-        if doing is not None and verdict.phase is Phase.UNKNOWN:
-            why = f"by the rank's records, {doing.why}"
+        if doing is None:
+            return replace(verdict, first_step=first_step)
+        why = f"by the rank's records, {doing.why}"
+        if verdict.evidence == "snapshot" and doing.certain and rank.summaries:
+            # What a snapshot shows of the requests around it is less than the rank's own word.
+            why += f"; the memory snapshot alone looks like {verdict.phase}"
+            return replace(verdict, phase=Phase.UNKNOWN, evidence="recorded", why=why, first_step=first_step)
+        if verdict.phase is not Phase.UNKNOWN:
+            why = verdict.why
         return replace(verdict, first_step=first_step, why=why)
     step = "before the first step" if doing.step < 0 else f"in step {doing.step}"
     where = f" ({doing.where})" if doing.where else ""
