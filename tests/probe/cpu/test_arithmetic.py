@@ -149,6 +149,35 @@ def test_gradients_accumulate_in_place(card):
     assert weight.grad.untyped_storage().nbytes() == one
 
 
+def test_derivatives_write_in_place(card):
+    """The gradient of what was gathered is one tensor of zeros that is written into, and no copy of it."""
+    x = torch.randn(256, 4096, requires_grad=True)
+    index = torch.randint(0, 4096, (256, 1))
+    whole = 256 * 4096 * F
+    device = card()
+    for take in (
+        lambda: x.gather(1, index),
+        lambda: x[:, index[:, 0]][:, :1],
+        lambda: x.index_select(1, index[:4, 0]),
+    ):
+        loss = take().sum()
+        start = device.read().allocated_bytes
+        device.begin()
+        loss.backward()
+        assert start + whole <= device.read().peak_allocated_bytes < start + 2 * whole
+        x.grad = loss = None
+
+
+def test_an_emptied_cache(card):
+    device = card()
+    held = torch.zeros(1 << 24)
+    before = device.read().reserved_bytes
+    del held
+    assert device.read().reserved_bytes == before
+    device.empty_cache()
+    assert device.read().reserved_bytes <= before - (64 << 20)
+
+
 def test_the_numbers_are_those_of_a_run_without():
     """Counting changes no result: the in-place twins add what the others add."""
     from oomph.probe.cpu import CpuDevice

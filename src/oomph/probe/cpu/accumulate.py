@@ -2,8 +2,9 @@
 
 Source: torch/csrc/autograd/input_buffer.cpp (`accumulate`: in place when no graph is made of it, it holds the last
 reference, the tensor is dense and no tensor subclass), torch/csrc/autograd/FunctionsManual.cpp (derivatives that write
-in place unless `areAnyTensorSubclassLike`). A mode makes every tensor look like a subclass, so both take the other way,
-and a peak would count a tensor that a run without the mode does not have. The twins compute the same numbers.
+into fresh zeros in place unless `areAnyTensorSubclassLike`). A mode makes every tensor look like a subclass, so both
+take the other way, and a peak would count a tensor that a run without the mode does not have. The operators run as they
+are, so that no number changes; their results are counted in the place of what they would have been written into.
 """
 
 from __future__ import annotations
@@ -13,51 +14,50 @@ from functools import cache
 from types import FrameType
 from typing import Any
 
-#: Out-of-place operators of derivatives, and what they are on plain tensors.
-_TWINS = {
-    "scatter": "scatter_",
-    "scatter_add": "scatter_add_",
-    "scatter_reduce": "scatter_reduce_",
-    "index_add": "index_add_",
-    "index_put": "_index_put_impl_",
-    "put": "put_",
+#: Operators of derivatives whose first argument is fresh zeros, by the node whose derivative it is.
+_SELECTING = ("Max", "Min", "Kthvalue", "Median", "Nanmedian", "Mode", "Topk", "Sort")
+_WRITES = {
+    "GatherBackward": "scatter_add",
+    "IndexBackward": "index_put",
+    "IndexSelectBackward": "index_add",
+    "TakeBackward": "put",
+    **{f"{name}Backward": "scatter" for name in _SELECTING},
 }
 _BETWEEN = ("eval_frame.py", "_compile.py", "_ops.py", "_python_dispatch.py")
 
 
 @cache
-def operators() -> dict[Any, Any]:
-    """The in-place twin by operator."""
+def operators() -> frozenset[Any]:
+    """The operators that may be written in place."""
     import torch
 
-    found = {torch.ops.aten.add.Tensor: torch.ops.aten.add_.Tensor}
-    for name, other in _TWINS.items():
-        packet, twins = getattr(torch.ops.aten, name, None), getattr(torch.ops.aten, other, None)
-        for overload in () if packet is None or twins is None else packet.overloads():
-            twin = getattr(twins, "default" if other == "_index_put_impl_" else overload, None)
-            if twin is not None and not overload.endswith("out"):
-                found[getattr(packet, overload)] = twin
-    return found
+    found = {torch.ops.aten.add.Tensor}
+    for name in set(_WRITES.values()):
+        packet = getattr(torch.ops.aten, name)
+        found |= {
+            getattr(packet, overload) for overload in packet.overloads() if not overload.endswith("out")
+        }
+    return frozenset(found)
 
 
-def in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The twin that a run without the mode would take here, or None. `function` is one of `operators`."""
+def in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a run without the mode would write the result into the first argument. `function` is one of `operators`,
+    and has not run yet."""
     import torch
 
-    if torch.is_grad_enabled() or torch._C._current_autograd_node() is None:  # noqa: SLF001
-        return None
-    if not _from_autograd(sys._getframe(2)):  # noqa: SLF001
-        return None
+    node = torch._C._current_autograd_node()  # noqa: SLF001
+    if node is None or torch.is_grad_enabled() or not _from_autograd(sys._getframe(2)):  # noqa: SLF001
+        return False
     first = args[0]
-    if not _is_sole(first, *_references()):
-        return None
-    if function is torch.ops.aten.add.Tensor:
-        second = args[1]
-        if kwargs or not isinstance(second, torch.Tensor) or first.dtype != second.dtype:
-            return None
-        dense = first.numel() * first.element_size() == first.untyped_storage().nbytes()
-        return operators()[function] if dense and first.shape == second.shape else None
-    return operators()[function]
+    of_tensor, of_storage = _references()
+    if torch._C._storage_Use_Count(first.untyped_storage()._cdata) > of_storage:  # noqa: SLF001
+        return False
+    if function is not torch.ops.aten.add.Tensor:
+        return bool(_WRITES.get(node.name().rstrip("0123456789")) == function.overloadpacket.__name__)
+    if kwargs or first._use_count() > of_tensor or not isinstance(args[1], torch.Tensor):  # noqa: SLF001
+        return False
+    dense = first.numel() * first.element_size() == first.untyped_storage().nbytes()
+    return bool(dense and first.shape == args[1].shape and first.dtype == args[1].dtype)
 
 
 def _from_autograd(frame: FrameType | None) -> bool:
@@ -68,16 +68,6 @@ def _from_autograd(frame: FrameType | None) -> bool:
             return file.endswith("graph.py") and frame.f_code.co_name == "_engine_run_backward"
         frame = frame.f_back
     return True
-
-
-def _is_sole(tensor: Any, of_tensor: int, of_storage: int) -> bool:
-    import torch
-
-    storage = tensor.untyped_storage()
-    return bool(
-        torch._C._storage_Use_Count(storage._cdata) <= of_storage  # noqa: SLF001
-        and tensor._use_count() <= of_tensor  # noqa: SLF001
-    )
 
 
 _counts: list[tuple[int, int]] = []

@@ -12,6 +12,7 @@ from oomph.memory.allocator import arena
 from oomph.memory.allocator.core import CachingAllocator
 from oomph.memory.allocator.driver import Driver
 from oomph.memory.allocator.errors import DeviceOutOfMemory
+from oomph.memory.allocator.layout import SegmentState
 from oomph.memory.allocator.settings import AllocatorSettings
 from oomph.probe.cpu.history import Frames, History
 from oomph.probe.cpu.message import message
@@ -168,6 +169,17 @@ class Card:
             finally:
                 for counter, peak in zip(counters, here, strict=True):
                     counter.peak = peak
+
+    def empty_cache(self) -> None:
+        """As `torch.cuda.empty_cache()`."""
+        with self._at_work(_NO_FRAMES if self.history is None else self.history.here()):
+            self.allocator.empty_cache()
+
+    def layout(self) -> list[SegmentState]:
+        """Segments and blocks at this moment."""
+        with self._lock:
+            self._drain()
+            return self.allocator.layout()
 
     def keep_history(self, max_entries: int) -> None:
         """Events are kept from now on."""

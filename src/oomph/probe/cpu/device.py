@@ -153,8 +153,7 @@ class CpuDevice:
 
     def empty_cache(self) -> None:
         """As `torch.cuda.empty_cache()` would on a card."""
-        self._card.settle()
-        self._card.allocator.empty_cache()
+        self._card.empty_cache()
 
     def close(self) -> None:
         """Stops counting; the numbers stay as they are."""

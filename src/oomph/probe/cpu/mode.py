@@ -23,7 +23,7 @@ def _mode_class() -> Any:
     get_mode = torch._C._get_dispatch_mode  # noqa: SLF001 - what FakeTensorMode itself asks
     keys = torch._C._TorchDispatchModeKey  # noqa: SLF001
     faking = tuple(getattr(keys, name) for name in ("FAKE", "FUNCTIONAL", "PROXY") if hasattr(keys, name))
-    twins = accumulate.operators()
+    written = accumulate.operators()
     nothing: dict[str, Any] = {}
 
     def faked() -> bool:
@@ -51,11 +51,10 @@ def _mode_class() -> Any:
             self.look(args)
             if kwargs:
                 self.look(kwargs.values())
-            if func in twins:
-                twin = accumulate.in_place(func, args, kwargs)
-                if twin is not None:
-                    twin(*args, **kwargs)
-                    return args[0]
+            if func in written and accumulate.in_place(func, args, kwargs):
+                result = func(*args, **kwargs)
+                self.storages.take_over(result.untyped_storage(), args[0].untyped_storage())
+                return result
             result = func(*args, **kwargs)
             if isinstance(result, tensor_class):
                 self.count(result)

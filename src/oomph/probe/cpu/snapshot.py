@@ -38,7 +38,7 @@ def content(card: Card, frames_by_address: dict[int, Frames]) -> dict[str, Any]:
 
     events = [] if card.history is None else list(card.history.events)
     return {
-        "segments": [segment_record(one, 0, settings.torch, frames_of) for one in card.allocator.layout()],
+        "segments": [segment_record(one, 0, settings.torch, frames_of) for one in card.layout()],
         "device_traces": [_events(events, settings.torch)],
         "allocator_settings": _settings(settings),
         "external_annotations": [],

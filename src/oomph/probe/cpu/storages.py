@@ -7,6 +7,9 @@ from typing import Any
 
 from oomph.probe.cpu.card import Block, Card
 
+#: What stands for the block of a storage whose block another one has taken over. It is not given back.
+_GIVEN = Block(0, 0, [])
+
 
 class Storages:
     """Blocks by storage. A storage's Python object lives exactly as long as its C++ one (torch 2.1 on), so a weak
@@ -27,7 +30,7 @@ class Storages:
             if storage.device.type == "cpu":
                 size = storage.nbytes()
                 self._hold(storage, key, self.card.take(size) if size else None)
-        elif storage.nbytes() != (0 if held[0] is None else held[0].size):
+        elif storage.nbytes() != (0 if held[0] is None else held[0].size) and held[0] is not _GIVEN:
             self.resized(storage)
 
     def resized(self, storage: Any) -> None:
@@ -42,24 +45,37 @@ class Storages:
             return
         new = self.card.take(size) if size else None
         self.blocks[key] = (new, held[1])
-        if held[0] is not None:
-            self.card.give_back(held[0])
+        self._give_back(held[0])
+
+    def take_over(self, storage: Any, old: Any) -> None:
+        """The storage stands where the old one stood, which its owner is about to let go."""
+        held = self.blocks.get(old._cdata)  # noqa: SLF001
+        size = storage.nbytes()
+        known = storage._cdata in self.blocks  # noqa: SLF001
+        if known or held is None or held[0] is None or held[0].size != size or not _refers(held[1], old):
+            self.see(storage)
+            return
+        self.blocks[old._cdata] = (_GIVEN, held[1])  # noqa: SLF001
+        self._hold(storage, storage._cdata, held[0])  # noqa: SLF001
+
+    def _give_back(self, block: Block | None) -> None:
+        if block is not None and block is not _GIVEN:
+            self.card.give_back(block)
 
     def _hold(self, storage: Any, key: int, block: Block | None) -> None:
-        blocks, card = self.blocks, self.card
+        blocks, give_back = self.blocks, self._give_back
 
         def gone(reference: weakref.ref[Any]) -> None:
             held = blocks.get(key)
             if held is not None and held[1] is reference:
                 del blocks[key]
-                if held[0] is not None:
-                    card.give_back(held[0])
+                give_back(held[0])
 
         stale = blocks.get(key)
         reference = weakref.ref(storage, gone)
         blocks[key] = (block, reference)
-        if stale is not None and stale[0] is not None:
-            card.give_back(stale[0])
+        if stale is not None:
+            give_back(stale[0])
 
     def adopt(self, storage: Any) -> None:
         """A storage from before the card, whether it fits or not."""
