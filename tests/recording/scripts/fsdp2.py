@@ -1,4 +1,4 @@
-"""Ranks of FSDP2 with accumulation, an evaluation and a save."""
+"""Ranks of FSDP2 with accumulation, an evaluation (said to be far larger than it is) and a save."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def main():
         fully_shard(layer)
     fully_shard(model)
     optimizer = torch.optim.AdamW(model.parameters())
-    with oomph.record(model=model, optimizer=optimizer, every=0) as run:
-        for _ in range(3):
+    with oomph.record(model=model, optimizer=optimizer, every=0, evaluation=200_000) as run:
+        for _ in range(4):
             for _ in range(2):
                 model(torch.randn(4, 128)).pow(2).mean().backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
+        assert run.forecast is not None
+        run.forecast.look()  # as the recorder's thread does every second
         with torch.no_grad():
             model(torch.randn(2, 128))
         state = {name: value.to_local() for name, value in model.state_dict().items()}
