@@ -16,7 +16,9 @@ _HIDDEN = (
     "memory is in use, and the driver names no process: inside a container it shows none of those outside, and often "
     "not its own"
 )
-_OTHER_NUMBERS = "processes have the host's numbers here: which of them belong to the job cannot be told"
+_OTHER_NUMBERS = (
+    "some processes cannot be seen from here (from inside a container, mostly): whose they are is not known"
+)
 
 
 def listed(
