@@ -81,7 +81,7 @@ def test_phases_are_those_of_a_trace(name):
     program = sizes.model() + DIVIDED + PROGRAM.format(ranks=ranks, loss=loss)
     traced_peaks = [int(each) for each in traced(program, world=ranks).printed.split()]
     job = sizes.job(
-        Parallel(tensor=ranks, sequence_parallel=True), loss="loss_parallel" if loss else "default"
+        Parallel(tensor=ranks, sequence_parallel=True), loss="loss_parallel" if loss else "eager_fp32"
     )
     peaks = planned(job)
     phases = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)

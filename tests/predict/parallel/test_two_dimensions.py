@@ -48,6 +48,7 @@ def test_fsdp_shards_what_tensor_parallelism_divided():
     job = sizes.job(
         Parallel(strategy="fsdp2_full", data=2, tensor=2, sequence_parallel=True),
         precision=Precision(weights="fp32", compute="bf16", reduce="fp32"),
+        loss="eager_fp32",
     )
     peaks = planned(job)
     assert peaks[Phase.BACKWARD] == pytest.approx(measured[1], rel=0.005)

@@ -128,7 +128,7 @@ def from_point(row: Mapping[str, object], configs: Path) -> Job:
         activation_offload=_flag(row, "activation_offload"),
         parallel=parallel,
         attention=_choice(row, "attention", _ATTENTIONS),
-        loss=_choice(row, "loss", _LOSSES),
+        loss=_loss(row, framework, parallel),
         compile=_flag(row, "compile"),
         framework=framework,
         hardware=_hardware(row, parallel),
@@ -251,6 +251,14 @@ def _parallel(row: Mapping[str, object], framework: Framework) -> Parallel:
         pipeline_schedule="interleaved_1f1b" if _INTERLEAVED.search(_note(row)[:10_000]) else "1f1b",
         offload_parameters=offload in ("params", "all"),
     )
+
+
+def _loss(row: Mapping[str, object], framework: Framework, parallel: Parallel) -> LossName:
+    """Rows say how the loss is computed. Among torchtitan's tensor-parallel ranks it is divided unless that is
+    disabled, which no row says."""
+    loss = _choice(row, "loss", _LOSSES)
+    gathered = framework.name == "torchtitan" and parallel.tensor > 1 and loss == "eager_fp32"
+    return "default" if gathered else loss
 
 
 def _chunks(row: Mapping[str, object], parallel: Parallel, framework: Framework) -> int:

@@ -52,8 +52,9 @@ def _titan(job: Job, date: str) -> Code:
     loss: str = job.loss
     if loss in ("default", "triton_ce"):
         loss = "compiled_ce" if job.compile and date >= _TITAN_COMPILED_LOSS else "eager_fp32"
-    if job.parallel.tensor > 1 and loss in ("compiled_ce", "eager_fp32"):
-        loss = "loss_parallel"  # unless disable_loss_parallel is asked for (train.py, get_train_context)
+    if job.parallel.tensor > 1 and job.loss in ("default", "triton_ce"):
+        # Unless disable_loss_parallel is asked for (train.py, get_train_context): then a job says eager_fp32.
+        loss = "loss_parallel"
     return Code(
         framework="torchtitan",
         label=f"torchtitan of {date[:7].replace('.', '-')}",
