@@ -18,9 +18,9 @@ MIB = 1 << 20
 
 @pytest.fixture(scope="module")
 def ddp(tmp_path_factory):
-    """Rank 2 of four fails in the forward of step 2, and takes two seconds to die."""
+    """Rank 2 of four fails in the forward of step 2, and takes four seconds to die."""
     cwd = tmp_path_factory.mktemp("ddp")
-    return torchrun(cwd, 4, "ddp_oom.py", "2"), the_run(cwd)
+    return torchrun(cwd, 4, "ddp_oom.py", "4"), the_run(cwd)
 
 
 def test_the_job_ends_as_it_would_have(ddp):
