@@ -116,6 +116,14 @@ def test_the_device_is_the_one_that_is_used(cuda):
     assert device.index == 1
 
 
+def test_memory_on_other_devices_is_said(cuda):
+    device = CudaDevice(0)
+    cuda.allocators[0].malloc(MIB)
+    assert "cuda:1" not in device.whole().missing
+    cuda.allocators[1].malloc(MIB)
+    assert "this process has memory on cuda:1 too, which is not counted here" in device.whole().missing
+
+
 def test_errors_of_torch_are_words(cuda, monkeypatch):
     device = CudaDevice(0)
     monkeypatch.setattr(

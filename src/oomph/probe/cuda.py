@@ -17,6 +17,7 @@ from oomph.probe.peaks import install
 _TROUBLE = (RuntimeError, AssertionError, AttributeError, KeyError, TypeError, ValueError)
 _NOT_YET = "CUDA is not initialized in this process yet"
 _ROCM = "what is outside the allocator is not read on AMD GPUs"
+_ALSO = "this process has memory on {} too, which is not counted here"
 _NO_OVERLAY = (
     "peaks are reset at each phase, and this PyTorch keeps them where oomph does not know: what the script itself "
     "reads of torch.cuda.max_memory_allocated() counts from the beginning of the phase"
@@ -139,6 +140,9 @@ class CudaDevice:
             free, total = (int(size) for size in self._cuda.mem_get_info(self.index))
         except _TROUBLE as error:
             missing.append(f"torch.cuda.mem_get_info failed: {_first_line(error)}")
+        others = self._others()
+        if others:
+            missing.append(_ALSO.format(", ".join(f"cuda:{one}" for one in others)))
         from oomph.probe.shares import Shares, shares
 
         rocm = getattr(getattr(self._torch, "version", None), "hip", None)
@@ -153,6 +157,14 @@ class CudaDevice:
             other_processes_bytes=found.others_bytes,
             missing="; ".join(missing),
         )
+
+    def _others(self) -> list[int]:
+        """The other devices on which this process has memory (a pipeline, device_map="auto", a stray tensor)."""
+        try:
+            count, own = int(self._cuda.device_count()), self.index
+            return [one for one in range(count) if one != own and self._cuda.memory_reserved(one) > 0]
+        except _TROUBLE:
+            return []
 
     def stats(self) -> dict[str, Any]:
         """As the script reads them: peaks since its own last reset."""
