@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oomph.evidence.snapshot import Snapshot
     from oomph.job.model import Job
     from oomph.predict.model import Plan
+    from oomph.remedy.log_given import Given
 
 __all__ = ["compare", "explain", "plan", "snapshot", "trace"]
 
@@ -91,7 +92,34 @@ def explain(
         diagnosis = replace(diagnosis, notes=(*diagnosis.notes, RULES_LEFT_OUT))
     if case is None or not diagnosis.findings:
         return diagnosis
+    if given is None and case.recorded is not None:
+        recorded = _recorded_job(case.recorded.run)
+        if recorded is not None:
+            answer = with_advice(case, diagnosis, recorded)
+            if answer.plan is not None:
+                return answer
     return with_advice(case, diagnosis, given)
+
+
+#: A run says its job well enough for a prediction when it decides these; the rest may be as by default.
+_DECIDED = frozenset({"precision", "method", "batch.micro", "batch.sequence", "optimizer.name"})
+
+
+def _recorded_job(run: RunData) -> Given | None:
+    """The job that a run recorded, where it recorded enough of it to predict anything."""
+    if not run.fingerprints:
+        return None
+    from oomph.diagnose.verify.against.recorded_job import recorded_job
+    from oomph.errors import OomphError
+    from oomph.remedy.log_given import Given
+
+    try:
+        found = recorded_job(run)
+    except OomphError:
+        return None
+    if found.unsupported or not found.said >= _DECIDED:
+        return None
+    return Given(whole=found.job, names=("the job that the run recorded",))
 
 
 def _with_runs(evidence: Evidence, runs: Sequence[RunData]) -> tuple[Evidence, Records | None]:

@@ -418,3 +418,51 @@ def test_a_restart_that_failed_the_same_way_is_a_failure(tmp_path):
     made.text("job.err", TRACEBACK * 2)
     found = explain([tmp_path / "run"])
     assert (found.outcome, found.ranks.first) == (Outcome.FAILED, 0)
+
+
+TRAINER = {
+    "versions.torch": "2.13.0+cu130",
+    "versions.transformers": "5.24.0",
+    "model.class": "LlamaForCausalLM",
+    "model.parameters": "147776",
+    "model.trainable": "147776",
+    "model.dtypes": "float32 147776",
+    "model.model_type": "llama",
+    "model.hidden_size": "64",
+    "model.intermediate_size": "128",
+    "model.num_hidden_layers": "2",
+    "model.num_attention_heads": "4",
+    "model.num_key_value_heads": "4",
+    "model.head_dim": "16",
+    "model.vocab_size": "512",
+    "model.tie_word_embeddings": "False",
+    "model.attn_implementation": "sdpa",
+    "arguments.per_device_train_batch_size": "8",
+    "arguments.gradient_accumulation_steps": "1",
+    "arguments.optim": "adamw_torch_fused",
+    "arguments.bf16": "False",
+    "arguments.fp16": "False",
+}
+
+
+def test_the_job_that_a_run_recorded_is_predicted_beside_the_advice(tmp_path):
+    made = Maker(tmp_path / "run")
+    made.begin(0)
+    for step in range(2):
+        made.phase(0, Phase.FORWARD, step, batch={"input_ids": (8, 2048), "labels": (8, 2048)})
+        made.step(0, step)
+    made.oom(0, Phase.BACKWARD, 2, message=MESSAGE, batch={"input_ids": (8, 2048), "labels": (8, 2048)})
+    made.end(0, "oom")
+    made.fingerprint(TRAINER)
+    found = explain([tmp_path / "run"])
+    assert found.plan is not None
+    assert {field.path: field.value for field in found.plan.fields}["batch.micro"] == "8"
+    assert found.advice is not None
+
+
+def test_a_run_that_says_too_little_is_not_predicted(tmp_path):
+    made = four_ranks(tmp_path / "run")
+    made.fingerprint({name: value for name, value in TRAINER.items() if "optim" not in name})
+    found = explain([tmp_path / "run"])
+    assert found.plan is None
+    assert found.advice is not None
