@@ -116,7 +116,7 @@ def explain(error: BaseException) -> list[str]:
     world = recording.rank.world_size if recording is not None else 1
     said = []
     if recording is not None and record is not None:
-        from oomph.recording.recorder import said as sentence
+        from oomph.recording.outcome import said as sentence
 
         said.append(f"oomph: {sentence(record, recording.rank.rank, world, directory)}")
     diagnosis = _diagnosis(error, directory, record)

@@ -11,7 +11,7 @@ import pytest
 from oomph.evidence.run.data import Outcome
 from oomph.evidence.run.read import read_run
 from oomph.phases import Phase
-from oomph.recording.recorder import said
+from oomph.recording.outcome import said
 from tests.recording.devices import FakeDevice
 from tests.recording.torchrun import environment
 

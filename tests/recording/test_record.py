@@ -21,6 +21,7 @@ from oomph.evidence.run.data import Outcome
 from oomph.evidence.run.model import Header
 from oomph.evidence.run.read import read_run
 from oomph.phases import Phase
+from oomph.recording import api
 from tests.recording.devices import MIB, FakeDevice
 from tests.recording.told import told
 
@@ -119,8 +120,11 @@ def test_arguments_that_make_no_sense():
 
 
 def test_a_model_that_is_none_is_refused(record):
+    before = sys.excepthook
     with pytest.raises(UsageError, match="model is a str"):
         record(model="gpt2")
+    assert sys.excepthook == before
+    assert api.current() is None
 
 
 def test_without_torch_one_sentence(tmp_path):
@@ -151,6 +155,26 @@ def test_a_device_that_breaks_does_not_break_the_job(record, capfd):
     assert len([line for line in said if "the driver is gone" in line]) <= 3
     assert any("recording stops" in line for line in said)
     assert device.closed
+
+
+def test_a_device_that_is_broken_from_the_start(record, capfd, tmp_path):
+    net, optimizer = net_and_optimizer()
+
+    class Broken(FakeDevice):
+        def whole(self):
+            raise RuntimeError("no driver")
+
+    with record(model=net, optimizer=optimizer, device=Broken()) as run:
+        assert not run.active
+        train(net, optimizer)
+        with run.phase("eval"):
+            run.note("nothing")
+    said = capfd.readouterr().err
+    assert "no driver" in said
+    assert "nothing is recorded" in said
+    assert torch.save.__module__ == "torch.serialization"
+    with record() as again:
+        assert again.active
 
 
 def test_a_few_errors_are_said_once_and_recording_goes_on(record, capfd):

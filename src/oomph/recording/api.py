@@ -62,15 +62,22 @@ def record(
     recorder never breaks the job: what goes wrong in it is said once on stderr. Raises UsageError where PyTorch is not
     installed, and for an argument that makes no sense.
     """
+    from oomph.recording.watching import check_models
+
     _check(longest, evaluation, steps, every)
     while _current and not _current[-1].active:
         _current.pop()
     if _current:
-        current = _current[-1].join()
+        current = _current[-1]
         current.watch(model, optimizer)
-        return current
+        return current.join()
+    check_models(model)
     recording = _make(run_dir, name, every, device, tuple(listeners), tuple(exports))
-    recording.begin(name, tags or {}, HISTORY if history is True else int(history))
+    try:
+        recording.begin(name, tags or {}, HISTORY if history is True else int(history))
+    except Exception as error:  # noqa: BLE001 - never the job's business
+        recording.give_up(error)
+        return recording
     _current.append(recording)
     _latest[:] = [recording]
     recording.watch(model, optimizer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,36 +10,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from oomph.errors import UsageError
-from oomph.evidence.run.model import (
-    RUN,
-    VERSION,
-    End,
-    Header,
-    Note,
-    OomRecord,
-    PhaseRecord,
-    Record,
-    Run,
-    StepRecord,
-)
+from oomph.evidence.run.model import End, Header, Note, OomRecord, PhaseRecord, Record, StepRecord
 from oomph.phases import Phase
 from oomph.recording import libraries
 from oomph.recording.background import Background
 from oomph.recording.batch import of_values
 from oomph.recording.book import Book
-from oomph.recording.boundaries import BETWEEN, Boundaries, Open
+from oomph.recording.boundaries import Boundaries, Open
 from oomph.recording.endings import Endings
 from oomph.recording.hooks import Hooks
 from oomph.recording.host import HostMemory
 from oomph.recording.listeners import Listener, Listeners
 from oomph.recording.oom import Failures, out_of_memory
+from oomph.recording.opening import make_header, write_run
+from oomph.recording.outcome import outcome_of, said
 from oomph.recording.patches import Patches
 from oomph.recording.troubles import Troubles, say
-from oomph.recording.watchdog import Watchdog, describe
-from oomph.recording.writer import Writer, create_once
+from oomph.recording.watchdog import Watchdog
+from oomph.recording.watching import watch
+from oomph.recording.writer import Writer
 
 if TYPE_CHECKING:
     from oomph.probe.base import Device
@@ -102,45 +90,8 @@ class Recording:
     def begin(self, name: str, tags: Mapping[str, str], history: int) -> None:
         """Writes the first records, and hooks what is general."""
         self.active = True
-        whole = self.device.whole()
-        now, clock = time.time(), time.monotonic()
-        run = Run(
-            version=VERSION,
-            id=self.directory.name if self.directory is not None else "",
-            started=now,
-            directory=str(self.directory or ""),
-            host=socket.gethostname(),
-            world_size=self.rank.world_size,
-            oomph=_version(),
-            name=name,
-            tags=dict(tags),
-        )
-        limits = list(getattr(self.device, "limits", ()))
-        why = self.device.record_history(history) if history else ""
-        if why:
-            limits.append(f"no history in snapshots: {why}")
-        self.header = Header(
-            version=VERSION,
-            rank=self.rank.rank,
-            world_size=self.rank.world_size,
-            local_rank=self.rank.local_rank,
-            pid=self._pid,
-            host=run.host,
-            time=now,
-            clock=clock,
-            attempt=max(self.rank.attempt, _attempts(self.writer.path)),
-            device=self.device.name,
-            device_index=self.device.index,
-            capacity_bytes=whole.total_bytes,
-            limits=tuple(limits),
-        )
-        if self.directory is not None:
-            try:
-                create_once(
-                    self.directory / RUN, msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n"
-                )
-            except OSError as error:
-                self.troubles.complain(f"{self.directory / RUN}: {error.strerror or error}")
+        run = write_run(self, name, tags)
+        self.header = make_header(self, history)
         self.put(self.header)
         self.listeners.begin(run, self.header)
         self.troubles.note = lambda sentence: self.note(sentence, code="lost")
@@ -159,25 +110,7 @@ class Recording:
 
     def watch(self, model: object = None, optimizer: object = None) -> None:
         """Watches models and optimizers (one, or several in a list, tuple or dict) from now on."""
-        models = list(_each(model))
-        for one in models:
-            if not hasattr(one, "register_forward_pre_hook"):
-                raise UsageError(
-                    f"model is a {type(one).__name__}: it is to be a torch.nn.Module, or several of them."
-                )
-        for one in models:
-            self.phases.tells_forward = False
-            self.safely(self.hooks.watch, one)
-            if _is_engine(one):
-                from oomph.recording.callbacks.deepspeed import watch_engine
-
-                self.safely(watch_engine, self, one)
-        for one in _each(optimizer):
-            inner = one
-            while hasattr(inner, "optimizer") and inner.optimizer is not inner:
-                inner = inner.optimizer
-            if hasattr(inner, "param_groups") and hasattr(type(inner), "profile_hook_step"):
-                self.safely(self.hooks.steps.expect, inner)
+        watch(self, model, optimizer)
 
     def join(self) -> Recording:
         """`oomph.record()` while this one records: the same recording, which ends when all have ended."""
@@ -381,6 +314,13 @@ class Recording:
             self.troubles.complain("recording stops after too many errors of its own")
             self._take_away()
 
+    def give_up(self, error: BaseException) -> None:
+        """It could not begin: the job runs without being recorded."""
+        self.active = False
+        self.troubles.caught(error)
+        self.troubles.complain("nothing is recorded")
+        self._take_away()
+
 
 class PhaseBlock:
     """The block of a `with run.phase(...)`."""
@@ -400,66 +340,3 @@ class PhaseBlock:
     ) -> None:
         self._recording.leave(self._opened, error)
         self._opened = None
-
-
-def outcome_of(error: BaseException | None) -> str:
-    """One of "completed", "oom", "interrupted" and "exception"."""
-    if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
-        return "completed"
-    if out_of_memory(error) is not None:
-        return "oom"
-    return "interrupted" if isinstance(error, KeyboardInterrupt) else "exception"
-
-
-def said(record: OomRecord, rank: int, world_size: int, directory: Path | None) -> str:
-    """What is said of a failure in one sentence."""
-    from oomph.evidence.run.model import Now
-    from oomph.units import format_bytes
-
-    who = f"rank {rank} ran" if world_size > 1 else "memory ran"
-    where = f" in {describe(Now(record.phase, record.step, record.time, record.clock))}"
-    if record.phase is Phase.UNKNOWN:
-        where = (
-            f" {record.where}" if record.where == BETWEEN else f" in {record.where}" if record.where else ""
-        )
-    counters = record.counters
-    asked = f"; {format_bytes(record.request_bytes)} were asked for" if record.request_bytes else ""
-    free = f", {format_bytes(counters.free_bytes)} free" if counters.free_bytes is not None else ""
-    out = "out of memory" if world_size > 1 else "out"
-    text = (
-        f"{who} {out}{where}{asked} with {format_bytes(counters.allocated_bytes)} allocated, "
-        f"{format_bytes(counters.reserved_bytes)} reserved{free}"
-    )
-    return f"{text}. `oomph explain {directory}` says why" if directory is not None else text
-
-
-def _each(given: object) -> Iterable[Any]:
-    if given is None:
-        return ()
-    if isinstance(given, Mapping):
-        return tuple(given.values())
-    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
-
-
-def _is_engine(model: Any) -> bool:
-    """Whether it is an engine as DeepSpeed has them: a module with a backward and a step of its own."""
-    return all(callable(getattr(model, name, None)) for name in ("backward", "step")) and hasattr(
-        model, "is_gradient_accumulation_boundary"
-    )
-
-
-def _attempts(path: Path | None) -> int:
-    """Headers that are in the file already: how often this rank began before."""
-    try:
-        if path is None or path.stat().st_size > 256 << 20:
-            return 0
-        with path.open("rb") as file:
-            return sum(line.startswith(b'{"type":"header"') for line in file)
-    except OSError:
-        return 0
-
-
-def _version() -> str:
-    from oomph import __version__
-
-    return __version__
