@@ -131,3 +131,19 @@ def test_the_processes_of_the_job_were_sampled(killed):
     (samples,) = killed.run.gpus.values()
     assert samples[0].host is not None
     assert max(one.host.children for one in samples if one.host is not None) >= 2
+
+
+def test_a_script_that_knows_nothing_of_us_is_explained_from_inside(tmp_path):
+    message = "CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 8.00 GiB"
+    script = tmp_path / "plain.py"
+    script.write_text(f"import torch\nraise torch.OutOfMemoryError({message!r})\n")
+    words = [sys.executable, "-m", "oomph", "record", "-q", "--no-explain", "--every", "0"]
+    for options, said in (((), True), (("--no-auto",), False)):
+        run = tmp_path / f"run{said}"
+        done = subprocess.run(
+            [*words, "--run-dir", str(run), *options, "--", sys.executable, str(script)],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert f"OutOfMemoryError: {message}" in done.stderr
+        assert ("\noomph: " in done.stderr) is said
