@@ -105,13 +105,18 @@ def _targets(job: Job, said: Collection[str]) -> tuple[Job, str]:
 
 
 def _precision(job: Job, said: Collection[str]) -> tuple[Job, str]:
-    """fp32 weights under autocast for all that trains whole; half-precision weights beside adapters. ZeRO keeps its own
-    fp32 copy."""
+    """fp32 weights under autocast for all that trains whole; half-precision weights beside adapters, under autocast
+    where prepare_model_for_kbit_training has cast to fp32 what is not quantised. ZeRO keeps its own fp32 copy."""
     if _is_said("precision", said):
         return job, ""
     half: DType = "bf16" if _has_bf16(job) else "fp16"
     why = "" if half == "bf16" else f" ({job.hardware.gpu} has no bf16)"
-    if job.method.name != "full":
+    quantization = job.method.quantization
+    prepared = quantization is not None and quantization.prepared
+    if prepared and job.model.family not in denoising.DENOISERS:
+        chosen = Precision(weights=half, compute=half, autocast=True)
+        words = f"{half} weights beside the adapters, {half} autocast"
+    elif job.method.name != "full":
         chosen, words = Precision(weights=half, compute=half), f"{half} weights beside the adapters"
     elif job.parallel.strategy.startswith("zero"):
         chosen = Precision(weights=half, compute=half, master=True)

@@ -18,6 +18,8 @@ from oomph.job.model import (
     Lora,
     Method,
     Model,
+    Precision,
+    Quantization,
 )
 from oomph.predict.compose.run import compose, setup_of
 from oomph.predict.frameworks import variants
@@ -25,6 +27,8 @@ from oomph.predict.peak_sink import PeakSink
 from tests.predict.families.cases import PRECISIONS, TYPES
 from tests.tracing.programs import traced
 
+#: bf16 weights under autocast.
+_BOTH = Precision(weights="bf16", compute="bf16", autocast=True)
 T5 = {
     "d_model": 512,
     "d_kv": 64,
@@ -143,6 +147,7 @@ LLAVA = {
     },
 }
 #: What a loop reads. Each step's batch reaches the GPU in the loop, as a Trainer's does: images count.
+_LANGUAGE = (r".*language_model.*\.(q_proj|v_proj)",)
 _ILLUSTRATED = """
 tokens = torch.zeros(batch, source, dtype=torch.int64)
 tokens[:, :576] = 7
@@ -195,15 +200,20 @@ class StackedCase:
     recomputed: bool = False
     evaluates: bool = False
     padded: bool = False
+    quantized: str = ""
+    prepared: bool = False
     gpu: str = "a100-80gb"
 
     def job(self) -> Job:
         """For the plan."""
         lora = Lora(rank=8, targets=self.lora) if self.lora else None
+        kind: Any = self.quantized
+        quantization = Quantization(kind=kind, prepared=self.prepared) if kind else None
+        name: Any = "qlora" if quantization else "lora" if lora else "full"
         return Job(
             model=Model(name=self.name, family=self.family, config=_flat(self.config)),
-            method=Method(name="lora" if lora else "full", lora=lora, frozen=self.frozen),
-            precision=PRECISIONS[self.precision],
+            method=Method(name=name, lora=lora, quantization=quantization, frozen=self.frozen),
+            precision=_BOTH if self.precision == "bf16-both" else PRECISIONS[self.precision],
             batch=Batch(
                 micro=self.batch,
                 sequence=self.source,
@@ -221,7 +231,7 @@ class StackedCase:
     def program(self) -> str:
         """For PyTorch: two steps in a plain loop."""
         weights, _, cast = self.precision.partition("-")
-        stored = TYPES["fp32" if cast else weights]
+        stored = TYPES["fp32" if cast == "autocast" else weights]
         start = f"""
             import contextlib, warnings
             warnings.simplefilter("ignore")
@@ -233,7 +243,22 @@ class StackedCase:
                     config, dtype=torch.{stored}, attn_implementation={self.attention!r}
                 )
             model.tie_weights()
+            if {self.quantized!r}:
+                import bitsandbytes
+                for name, module in list(model.named_modules()):
+                    if isinstance(module, torch.nn.Linear) and name != "lm_head":
+                        made = bitsandbytes.nn.Linear4bit(
+                            module.in_features, module.out_features, bias=module.bias is not None,
+                            compute_dtype=torch.bfloat16, compress_statistics=False, quant_type={self.quantized!r},
+                        )
+                        made.requires_grad_(False)
+                        parent, _, last = name.rpartition(".")
+                        setattr(model.get_submodule(parent), last, made)
+                model.is_loaded_in_4bit = True
             model.to("cuda").train()
+            if {self.prepared}:
+                import peft
+                model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
             for name, parameter in model.named_parameters():
                 if name.startswith({self.frozen!r} or ("-",)):
                     parameter.requires_grad_(False)
@@ -384,11 +409,17 @@ CASES = (
     _llava(
         "vision-frozen-fa2", frozen=("model.vision_tower",), precision="bf16", attention="flash_attention_2"
     ),
-    _llava("lora", lora=(r".*language_model.*\.(q_proj|v_proj)",), precision="bf16"),
-    _llava(
-        "lora-recomputed", lora=(r".*language_model.*\.(q_proj|v_proj)",), precision="bf16", recomputed=True
-    ),
+    _llava("lora-recomputed", lora=_LANGUAGE, precision="bf16", recomputed=True),
     _llava("lora-one", lora=("q_proj", "v_proj"), batch=1),
+    _llava("qlora-prepared", lora=_LANGUAGE, quantized="nf4", precision="bf16", prepared=True),
+    _llava(
+        "qlora-recomputed",
+        lora=_LANGUAGE,
+        quantized="nf4",
+        precision="bf16-both",
+        prepared=True,
+        recomputed=True,
+    ),
     _llava("recomputed", recomputed=True),
     _bart("one", batch=1, precision="fp32", evaluates=True),
 )

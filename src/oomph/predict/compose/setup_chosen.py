@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from oomph.errors import UsageError
+from oomph.job.denoising import DENOISERS
 from oomph.job.model import Job
 from oomph.predict.compose import experts, masks
 from oomph.predict.compose.choice import kind, task_of, task_of_class, window
@@ -15,6 +16,7 @@ from oomph.predict.compose.setup_shape import Shape
 from oomph.predict.engine.sequence_parallel import Split
 from oomph.predict.programs.load import Program, ProgramFile, Variant, load
 from oomph.predict.programs.stacks import stacked_families
+from oomph.predict.sharding.sharded_qlora import is_sharded
 
 #: What files of programs for GPUs before compute capability 8.0 begin with.
 _OLDER = "transformers-sm75-"
@@ -89,8 +91,12 @@ class Chosen(Shape):
     def precision(self) -> str:
         """The name of the variant's precision."""
         precision, quantization = self.job.precision, self.job.method.quantization
-        # Nothing but autocast casts what prepare_model_for_kbit_training has made fp32 for LLM.int8()'s layers.
-        if self.int8 and quantization is not None and quantization.prepared and not precision.autocast:
+        # Nothing but autocast casts what prepare_model_for_kbit_training has made fp32: quantised layers give the type
+        # that they were given (bitsandbytes/nn/modules.py, Linear4bit: inp_dtype).
+        prepared = quantization is not None and quantization.prepared and not precision.autocast
+        # Denoisers have next to nothing that is not quantised (denoise_setup.py follows it).
+        follows = self.job.model.family in DENOISERS or is_sharded(self.job)
+        if prepared and (self.int8 or not follows):
             return "fp32"
         low = precision.compute in (*_HALF, "fp8")
         weights_low = precision.weights in _HALF or (self.sharded_in_compute and low)

@@ -123,12 +123,12 @@ class Parameters(Chosen):
             quantized=quantized,
             dequantized=2 if self.code.dequantizes_twice else 1,
             adapter=adapter,
-            wide=self._prepared(name),
+            wide=self.prepared(name),
             int8=self.int8 if quantized else "",
             outliers=self.outliers,
         )
 
-    def _prepared(self, name: str) -> bool:
+    def prepared(self, name: str) -> bool:
         """Whether a weight that is not quantised was cast to fp32 before training (prepare_model_for_kbit_training).
         TRL casts embeddings and output layer back for bf16 (trainer/utils.py, peft_module_casting_to_bf16)."""
         quantization, precision = self.job.method.quantization, self.job.precision
@@ -177,7 +177,7 @@ class Parameters(Chosen):
         quantization = method.quantization
         if quantization is not None and parameter.relative in self._quantized:
             return packed_bytes(parameter.numel, quantization.kind)
-        item = 4.0 if self._prepared(parameter.relative) else ITEM_BYTES[self.job.precision.weights]
+        item = 4.0 if self.prepared(parameter.relative) else ITEM_BYTES[self.job.precision.weights]
         return int(parameter.numel * item)
 
 

@@ -211,4 +211,5 @@ class Stacks:
             quantized=quantized,
             dequantized=2 if setup.code.dequantizes_twice else 1,
             adapter=adapter,
+            wide=not quantized and not adapter and setup.prepared(name),
         )

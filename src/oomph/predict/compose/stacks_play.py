@@ -18,6 +18,7 @@ from oomph.predict.engine.play import apply, drop, run
 from oomph.predict.engine.program import Values
 from oomph.predict.engine.scope import Scope, Weight
 from oomph.predict.engine.whole import LEAF, WholeGraph
+from oomph.predict.engine.widening import Widening
 from oomph.predict.programs.load import Program, Section
 from oomph.predict.programs.stacks import Part
 
@@ -255,6 +256,7 @@ class _Player:
             autocast=self.setup.precision.endswith("autocast"),
             adapters=adapters,
             cached=cached,
+            widening=Widening() if self.setup.widens else None,
             keeps_inputs=self.setup.code.quantized_input_kept
             and self.setup.job.method.quantization is not None,
         )
@@ -291,6 +293,7 @@ class _Player:
             tensor = home.tensor(number)
             scope.tensors[at] = tensor
             scope.storages[part.program.tensors[at][0]] = tensor.storage
+            widen(scope, at, tensor)
 
     # -- layers that are recomputed -----------------------------------------------------------------------------------
 
@@ -394,11 +397,18 @@ def _stand_in(tensor: Tensor) -> Tensor:
     return made
 
 
+def widen(scope: Scope, number: int, tensor: Tensor) -> None:
+    """What came in is fp32 although the recording's is not (engine/widening.py)."""
+    if scope.widening is not None and tensor.dtype == "fp32" != scope.program.tensors[number][3]:
+        scope.widening.wide.add(number)
+
+
 def proxies(scope: Scope, part: Part, taken: Mapping[int, Tensor], graph: WholeGraph) -> list[Node]:
     """What the layer was called with, as leaves of a graph of its own."""
     entries = []
     for at, source in taken.items():
         tensor = Tensor(source.storage, source.shape, source.strides, source.dtype)
+        widen(scope, at, source)
         if source.requires:
             entries.append(graph.add("entry", [], [tensor]))
         scope.tensors[at] = tensor

@@ -60,8 +60,12 @@ def missing(job: Job) -> Iterator[str]:
         yield from _deberta(job)
     if family == "llava":
         yield from _llava(job)
-    if method.quantization is not None:
-        yield f"quantised weights of the family {family}"
+    if method.quantization is not None and parallel.strategy not in ("none", "ddp"):
+        yield f"quantised weights in shards with the family {family}"
+    if method.quantization is not None and (
+        family != "llava" or method.quantization.kind not in ("nf4", "fp4")
+    ):
+        yield f"weights quantised as {method.quantization.kind} of the family {family}"
     if family == "t5":
         if job.precision.weights == "fp16" and not job.precision.autocast:
             yield "T5 with fp16 weights (it clamps every hidden state)"
