@@ -37,14 +37,14 @@ class Maker:
     """Writes a run directory; clocks count up by themselves."""
 
     def __init__(
-        self, path: Path, *, world: int = 1, command: tuple[str, ...] = ("python", "train.py")
+        self, path: Path, *, world: int = 1, command: tuple[str, ...] = ("python", "train.py"), host: str = ""
     ) -> None:
         self.path = path
         self.world = world
         self.clock = 100.0
         path.mkdir(parents=True, exist_ok=True)
         (path / "ranks").mkdir(exist_ok=True)
-        self.json("run.json", Run(1, "run-1", START, command, world_size=world, oomph="0.0"))
+        self.json("run.json", Run(1, "run-1", START, command, world_size=world, oomph="0.0", host=host))
 
     def json(self, name: str, value: object) -> None:
         file = self.path / name

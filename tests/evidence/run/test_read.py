@@ -311,3 +311,26 @@ def test_outputs_in_the_order_in_which_they_were_printed(tmp_path):
         *("job.out", "job-before.out", "job-last.out", "job.err", "job-node-2.out", "job-node-2-last.out"),
         *ranks,
     )
+
+
+def test_only_a_rank_s_own_command_says_that_it_is_gone(tmp_path):
+    made = Maker(tmp_path, world=3, host="node0")
+    for rank in range(3):
+        made.begin(rank, host=f"node{rank}")
+    made.text("job.out", "")
+    made.finish(1)
+    made.json("end-node1.json", {"time": 1.0, "exit_code": 1})
+    run = read_run(tmp_path, alive=lambda header: None)
+    assert [run.ranks[rank].outcome for rank in range(3)] == [Outcome.KILLED, Outcome.KILLED, Outcome.UNKNOWN]
+
+
+def test_where_each_rank_has_a_command_each_speaks_for_itself(tmp_path):
+    made = Maker(tmp_path, world=2, host="node0")
+    for rank in range(2):
+        made.begin(rank, host="node0")
+    made.finish(0)
+    made.json("end-rank-00001.json", {"time": 1.0, "exit_code": 137, "signal": 9})
+    run = read_run(tmp_path, alive=lambda header: None)
+    assert [run.ranks[rank].outcome for rank in range(2)] == [Outcome.UNKNOWN, Outcome.KILLED]
+    assert run.end is not None
+    assert run.end.exit_code == 137, "the one that went wrong speaks for the run"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ import msgspec
 
 from oomph.errors import InputError
 from oomph.evidence.run.data import Outcome, RankData, RunData
-from oomph.evidence.run.files import Files, files_of, looks_like_run
+from oomph.evidence.run.files import Files, files_of, host_file, looks_like_run
 from oomph.evidence.run.first import first_failure
 from oomph.evidence.run.model import (
     END,
@@ -52,6 +52,7 @@ _RANK_JSON = re.compile(r"rank-(\d{1,7})\.json\Z", re.ASCII)
 _RANK_FOLDER = re.compile(r"rank-(\d{1,7})\Z", re.ASCII)
 _OUTPUT = re.compile(r"rank-\d{1,7}(-before|-last)?\.(out|err)\Z", re.ASCII)
 _JOB_OUTPUT = re.compile(r"(job(?:-[\w.-]{1,100}?)??)(-before|-last)?\.(out|err)\Z", re.ASCII)
+_OTHER_END = re.compile(r"end-([\w.-]{1,100})\.json\Z", re.ASCII)
 #: A stream that was too long is kept in three parts: its beginning, and the end in two.
 _PARTS = (None, "-before", "-last")
 
@@ -81,8 +82,9 @@ def read_run(path: str | os.PathLike[str] | Files, *, alive: Alive | None = None
         )
     notes: list[str] = []
     run = _run(files, notes)
-    end = _json(files, END, RunEnd, notes)
-    ranks = _ranks(files, end, alive or _lives, notes)
+    end = _end(files, notes)
+    over = _over(files, run) if end is not None else _not_over
+    ranks = _ranks(files, over, alive or _lives, notes)
     world = _world_size(run, ranks)
     missing = tuple(rank for rank in range(min(world or 0, _MOST_RANKS)) if rank not in ranks)
     return RunData(
@@ -146,15 +148,53 @@ def _run(files: Files, notes: list[str]) -> Run:
     return run
 
 
-def _ranks(files: Files, end: RunEnd | None, alive: Alive, notes: list[str]) -> dict[int, RankData]:
+def _end(files: Files, notes: list[str]) -> RunEnd | None:
+    """How the command ended; of the commands of several hosts or ranks, one that went wrong speaks for all."""
+    end = _json(files, END, RunEnd, notes)
+    if end is None or end.exit_code != 0:
+        return end
+    for name in files.ls(""):
+        other = _json(files, name, RunEnd, notes) if _OTHER_END.match(name) else None
+        if other is not None and other.exit_code != 0:
+            return other
+    return end
+
+
+def _not_over(header: Header) -> bool:  # noqa: ARG001 - one of two answers to the same question
+    return False
+
+
+def _over(files: Files, run: Run) -> Callable[[Header], bool]:
+    """Whether the command that started a rank has ended: then a rank without a last record is gone. Only the commands
+    of the rank's own host, or its own command where each rank has one, say that."""
+    names = files.ls("")
+    ended = {match[1] for name in names if (match := _OTHER_END.match(name)) is not None}
+    for_all_ranks = any(_JOB_OUTPUT.match(name) for name in names)
+
+    def over(header: Header) -> bool:
+        if not run.host:
+            return True
+        if not for_all_ranks:
+            return rank_name(header.rank) in ended
+        return header.host == run.host or host_file(header.host) in ended
+
+    return over
+
+
+def _ranks(
+    files: Files, over: Callable[[Header], bool], alive: Alive, notes: list[str]
+) -> dict[int, RankData]:
     names: dict[int, str] = {}
     for name in files.ls(RANKS):
         match = _RANK_FILE.match(name)
         if match is not None:
             names.setdefault(int(match[1]), name)
     keep = max(LEAST_RECORDS, MOST_RECORDS // max(1, len(names)))
-    # A command that has ended took its ranks with it, as far as it knew them.
-    asked: Alive = (lambda header: bool(alive(header))) if end is not None else alive
+
+    def asked(header: Header) -> bool | None:
+        answer = alive(header)
+        return False if answer is None and over(header) else answer
+
     ranks: dict[int, RankData] = {}
     for rank in sorted(names):
         ranks[rank] = _rank(files, f"{RANKS}/{names[rank]}", rank, keep, asked, notes)
