@@ -72,11 +72,8 @@ def counted_evidence(text: str, meter: Meter) -> Evidence:
     """The evidence of `text`; what is looked at after this is counted."""
     evidence = parse([counted_document(text, meter)])
     parts = ("failures", "tracebacks", "samples", "gpus", "gpu_processes", "tables", "exits", "facts")
-    made = model.Evidence(
-        documents=evidence.documents,
-        notes=evidence.notes,
-        **{name: counted_tuple(getattr(evidence, name), meter) for name in parts},
-    )
+    counted: dict[str, Any] = {name: counted_tuple(getattr(evidence, name), meter) for name in parts}
+    made = model.Evidence(documents=evidence.documents, notes=evidence.notes, **counted)
     made.__dict__["_index"] = {
         name: {number: counted_tuple(facts, meter) for number, facts in by_document.items()}
         for name, by_document in evidence._index.items()
