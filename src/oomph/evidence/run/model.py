@@ -4,7 +4,8 @@
       run.json                    `Run`: written once, by whoever comes first
       ranks/rank-00003.jsonl      one record a line, appended: `Header`, then the others as they happen
       ranks/rank-00003.now        `Now`: what the rank is doing, written over at each boundary; kill -9 leaves it
-      ranks/rank-00003.out|.err   what the rank printed (`oomph record -- CMD`; where ranks are not told apart: job.out)
+      ranks/rank-00003.out|.err   what the rank printed (`oomph record -- CMD`, where lines say whose they are)
+      job.out|.err                all that the command printed; of another host's command job-HOST.out, end-HOST.json
       oom/rank-00003/             of a failed request: snapshot.pickle, summary.txt, stats.json, oom.json, traceback.txt
       fingerprint/rank-00003.json `Fingerprint`
       gpus/HOST.jsonl             `GpuSample`s of `oomph record -- CMD`
