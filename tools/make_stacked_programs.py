@@ -18,7 +18,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from oomph.predict.programs.stacks import whole_item
+from oomph.predict.programs.items import whole_item
 from oomph.tracing.programs.errors import ProgramError
 from oomph.tracing.programs.record import Made
 from oomph.tracing.programs.stacked.families import FAMILIES, Family

@@ -7,13 +7,14 @@ module that it is, or the stack of modules that it stands for. A link names a pa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from oomph.errors import InputError
+from oomph.predict.programs.items import whole_item
 from oomph.predict.programs.load import SCHEMA, Program, Section
 
 #: The only section of a part's program.
@@ -115,7 +116,7 @@ def read_parts(text: str) -> DenoiserFile:
 def _part(data: Mapping[str, Any], name: str, raw: Mapping[str, Any]) -> Part:
     storages = [data["storages"][row] for row in raw["storages"]]
     tensors = [[storage, *data["layouts"][layout]] for storage, layout in raw["tensors"]]
-    items = [_item(data, item) for item in raw["items"]]
+    items = [whole_item(data, item) for item in raw["items"]]
     program = Program(storages, tensors, {PART: Section(items, None, None)}, {})
     return Part(
         name,
@@ -123,22 +124,3 @@ def _part(data: Mapping[str, Any], name: str, raw: Mapping[str, Any]) -> Part:
         {at: (part, number) for at, part, number in raw.get("tensor_links", ())},
         {at: (part, number) for at, part, number in raw.get("storage_links", ())},
     )
-
-
-def _item(data: Mapping[str, Any], item: Any) -> list[Any]:
-    if isinstance(item, int):
-        return ["drop", item]
-    call, used, results = item
-    holes = iter(used)
-    name, *arguments = (_filled(part, holes) for part in data["calls"][call])
-    return ["op", name, arguments[0], results, *arguments[1:]]
-
-
-def _filled(value: Any, holes: Iterator[int]) -> Any:
-    if isinstance(value, list):
-        return [_filled(each, holes) for each in value]
-    if isinstance(value, dict):
-        if "t" in value:
-            return {"t": next(holes)}
-        return {name: _filled(each, holes) for name, each in value.items()}
-    return value

@@ -8,13 +8,14 @@ what runs: sections outside of layers by name, and stacks. A link names a sectio
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from oomph.errors import InputError
+from oomph.predict.programs.items import whole_item
 from oomph.predict.programs.load import SCHEMA, Program, Section
 
 #: The only section of a part's program.
@@ -195,23 +196,3 @@ def _part(data: Mapping[str, Any], name: str, row: int, exports: tuple[int, ...]
         {at: (link, number) for at, link, number in raw.get("storage_links", ())},
         tuple(each for each in exports if each < len(tensors) and each not in links),
     )
-
-
-def whole_item(data: Mapping[str, Any], item: Any) -> list[Any]:
-    """An item without the file's tables."""
-    if isinstance(item, int):
-        return ["drop", item]
-    call, used, results = item
-    holes = iter(used)
-    name, *arguments = (_filled(part, holes) for part in data["calls"][call])
-    return ["op", name, arguments[0], results, *arguments[1:]]
-
-
-def _filled(value: Any, holes: Iterator[int]) -> Any:
-    if isinstance(value, list):
-        return [_filled(each, holes) for each in value]
-    if isinstance(value, dict):
-        if "t" in value:
-            return {"t": next(holes)}
-        return {name: _filled(each, holes) for name, each in value.items()}
-    return value

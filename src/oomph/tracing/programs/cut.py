@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oomph.tracing.programs.errors import ProgramError
+from oomph.tracing.programs.renumber import Renumber
 from oomph.tracing.programs.watch import Drop, Mark, Op, Ref, Run, Storage, Tensor
 
 NAMED = ("parameter", "buffer", "input")
@@ -178,7 +179,7 @@ class _Cutter:
         return one
 
 
-class _One:
+class _One(Renumber):
     """The numbers of one section."""
 
     def __init__(self, cutter: _Cutter, span: _Span, section: Section) -> None:
@@ -187,19 +188,6 @@ class _One:
         self.section = section
         self.tensors: dict[int, int] = {}
         self.storages: dict[int, int] = {}
-
-    def operator(self, op: Op) -> Op:
-        return Op(
-            op.name,
-            [self.argument(value) for value in op.args],
-            {name: self.argument(value) for name, value in op.kwargs.items()},
-            [None if number is None else self.tensor(number) for number in op.results],
-        )
-
-    def argument(self, value: Any) -> Any:
-        if isinstance(value, Ref):
-            return Ref(self.tensor(value.number))
-        return [self.argument(one) for one in value] if isinstance(value, list) else value
 
     def tensor(self, number: int) -> int:
         if number in self.tensors:

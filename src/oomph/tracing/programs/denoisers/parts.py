@@ -14,6 +14,7 @@ from typing import Any
 
 from oomph.tracing.programs.cut import NAMED, Link, Section
 from oomph.tracing.programs.errors import ProgramError
+from oomph.tracing.programs.renumber import Renumber
 from oomph.tracing.programs.watch import Drop, Mark, Op, Ref, Run, Storage, Tensor
 
 #: What runs first; what runs between modules is `glue 1`, `glue 2` and so on.
@@ -154,7 +155,7 @@ def _casts(run: Run) -> dict[int, Op]:
     return found
 
 
-class _One:
+class _One(Renumber):
     """The numbers of one part."""
 
     def __init__(self, cutter: _Cutter, place: int) -> None:
@@ -163,19 +164,6 @@ class _One:
         self.section = Section(cutter.names[place])
         self.tensors: dict[int, int] = {}
         self.storages: dict[int, int] = {}
-
-    def operator(self, op: Op) -> Op:
-        return Op(
-            op.name,
-            [self.argument(value) for value in op.args],
-            {name: self.argument(value) for name, value in op.kwargs.items()},
-            [None if number is None else self.tensor(number) for number in op.results],
-        )
-
-    def argument(self, value: Any) -> Any:
-        if isinstance(value, Ref):
-            return Ref(self.tensor(value.number))
-        return [self.argument(one) for one in value] if isinstance(value, list) else value
 
     def tensor(self, number: int) -> int:
         if number in self.tensors:

@@ -16,6 +16,7 @@ from typing import Any
 
 from oomph.tracing.programs.cut import NAMED, Link, Section
 from oomph.tracing.programs.errors import ProgramError
+from oomph.tracing.programs.renumber import Renumber
 from oomph.tracing.programs.watch import Drop, Mark, Op, Ref, Run, Storage, Tensor
 
 #: Layers of each stack in a recorded model: the third and the fourth have to be alike.
@@ -175,7 +176,7 @@ class _Cutter:
         return f"{span.stack}/{'last' if span.number == LAYERS - 1 else 'last but one'}"
 
 
-class _One:
+class _One(Renumber):
     """The numbers of one stretch."""
 
     def __init__(self, cutter: _Cutter, place: int) -> None:
@@ -185,19 +186,6 @@ class _One:
         self.tensors: dict[int, int] = {}
         self.storages: dict[int, int] = {}
         self.each: set[Link] = set()
-
-    def operator(self, op: Op) -> Op:
-        return Op(
-            op.name,
-            [self.argument(value) for value in op.args],
-            {name: self.argument(value) for name, value in op.kwargs.items()},
-            [None if number is None else self.tensor(number) for number in op.results],
-        )
-
-    def argument(self, value: Any) -> Any:
-        if isinstance(value, Ref):
-            return Ref(self.tensor(value.number))
-        return [self.argument(one) for one in value] if isinstance(value, list) else value
 
     def tensor(self, number: int) -> int:
         if number in self.tensors:
