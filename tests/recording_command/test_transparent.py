@@ -154,6 +154,35 @@ def test_no_descriptor_of_ours_is_open_in_the_command(tmp_path):
     assert out == b"['0', '1', '2', '3']\n", "the fourth is the listing's own"
 
 
+def test_a_stderr_that_nobody_reads_changes_no_exit_code(tmp_path):
+    words = [*RECORD[:-4], "--run-dir", str(tmp_path / "run"), "--", "sh", "-c", "sleep 0.3; exit 5"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process.stderr.close()
+    assert process.wait(60) == 5
+
+
+def test_a_recorder_with_a_bug_does_not_hold_up_the_command(tmp_path):
+    from oomph.recording.command.pump import Pump
+    from oomph.recording.command.terminal import Channel
+
+    def keep(index: int, data: bytes) -> None:
+        raise KeyError("a bug")
+
+    outer, inner = os.pipe()
+    back, target = os.pipe()
+    pump = Pump([Channel(outer, inner, target, terminal=False)], keep)
+    pump.start()
+    os.write(inner, b"one")
+    assert os.read(back, 9) == b"one"
+    os.write(inner, b"two")
+    assert os.read(back, 9) == b"two"
+    os.close(inner)
+    pump.finish()
+    assert "a bug" in pump.trouble
+    for end in (back, target):
+        os.close(end)
+
+
 def test_without_a_stdout(tmp_path):
     words = [
         "sh",

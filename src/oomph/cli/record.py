@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -121,13 +122,17 @@ def _run(ctx: click.Context, request: Request) -> int:
         auto=request.auto,
     )
     machine = this_machine() if asked.every > 0 else None
-    if machine is not None and machine.why() and not request.quiet:
-        say(machine.why())
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
+    with contextlib.suppress(OSError, ValueError):
+        if machine is not None and machine.why() and not request.quiet:
+            say(machine.why())
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
     ended = record(asked, Started(machine, __version__), os.environ, say)
-    _tell(request, ended)
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # nobody listens: the exit code is the command's all the same
+        _tell(request, ended)
     return ended.exit_code
 
 

@@ -34,6 +34,8 @@ class Pump(threading.Thread):
         self._wake_out, self._wake_in = os.pipe()
         #: Whether something still had the other end open when we stopped.
         self.left_open = False
+        #: Why copies are no longer given to anybody, "" while they are.
+        self.trouble = ""
 
     def run(self) -> None:
         """Until all ends are closed, or the command is over and silent."""
@@ -80,7 +82,11 @@ class Pump(threading.Thread):
         if not data:
             return False
         passed = write_all(self._channels[index].target, data)
-        self._keep(index, data)
+        if not self.trouble:
+            try:
+                self._keep(index, data)
+            except Exception as error:  # noqa: BLE001 - without this thread the command would stand still
+                self.trouble = f"{type(error).__name__}: {error}"
         return passed
 
     def finish(self) -> None:

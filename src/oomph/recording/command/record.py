@@ -42,13 +42,24 @@ def record(asked: Asked, started: Started, environment: Mapping[str, str], say: 
     Raises UsageError where a named run directory cannot be used. Everything else that goes wrong with the recording
     leaves the command as it is.
     """
-    directory = make(asked, environment, started.version, say)
+    said = _quietly(say)
+    directory = make(asked, environment, started.version, said)
     child = Child()
     child.block()
     try:
-        return _run(asked, started, environment, directory, child, say)
+        return _run(asked, started, environment, directory, child, said)
     finally:
         child.unblock()
+
+
+def _quietly(say: Say) -> Say:
+    """`say` for threads that may not end because nobody listens (a closed stderr)."""
+
+    def said(sentence: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            say(sentence)
+
+    return said
 
 
 def _run(
@@ -118,6 +129,8 @@ def _watched(
     if sampler is not None:
         sampler.finish()
     outputs.close()
+    if pump.trouble:
+        say(f"the command's output was not kept to its end ({pump.trouble})")
     if pump.left_open:
         say(
             "a process that the command left behind still had its output open; what it prints from now on is lost"
