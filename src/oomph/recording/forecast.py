@@ -52,7 +52,7 @@ class Forecast:
     def _longest(self) -> tuple[int, str]:
         if self.longest or not self._guess[0]:
             return self.longest, self.bound
-        lengths = {one.length for one in self._seen}
+        lengths = {one.length for one in tuple(self._seen)}  # the training thread appends meanwhile
         longest, bound = self._guess
         if len(lengths) < 2 or longest > _FAR * max(lengths):
             return 0, ""
