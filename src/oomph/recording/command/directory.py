@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import tempfile
 import time
@@ -73,6 +74,10 @@ class Directory:
             say(f"{path} could not be written ({error.strerror or error})")
 
 
+#: A URL, or what pathlib makes of one.
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
+
+
 def make(asked: Asked, environment: Mapping[str, str], version: str, say: Say) -> Directory | None:
     """The directory, with run.json in it.
 
@@ -85,6 +90,11 @@ def make(asked: Asked, environment: Mapping[str, str], version: str, say: Say) -
     if named is None and environment.get("OOMPH_RUN_DIR", "").strip():
         named = Path(environment["OOMPH_RUN_DIR"].strip())
     if named is not None:
+        if _URL.match(str(named)):
+            raise UsageError(
+                f"{named} cannot be the run directory of a command, whose records are appended: record into a folder, then "
+                "`oomph runs copy RUN URL`"
+            )
         try:
             return _made(named.absolute(), asked, version, rank, joins=place.world_size > 1)
         except (OSError, ValueError) as error:

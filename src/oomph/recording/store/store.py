@@ -99,6 +99,11 @@ class Store:
                 listed = ", ".join(row.label for row in matching[:5])
                 more = f" and {len(matching) - 5} more" if len(matching) > 5 else ""
                 raise UsageError(f"{name}: {len(matching)} runs are called so: {listed}{more}; say which")
+        if Path(name).is_dir():
+            raise InputError(
+                f"{name}: no run is called so, and the folder of that name is no run directory (it has no run.json that "
+                "can be read)"
+            )
         from difflib import get_close_matches
 
         close = get_close_matches(name, [row.label for row in rows], n=3, cutoff=0.6)
