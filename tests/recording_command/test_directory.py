@@ -64,6 +64,12 @@ def test_a_named_folder_that_cannot_be_used_stops_before_the_start(tmp_path, mon
         made(tmp_path, monkeypatch, Asked(("true",), run_dir=tmp_path / "file" / "run"))
 
 
+def test_a_url_is_refused_and_makes_no_folder(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="oomph runs copy"):
+        made(tmp_path, monkeypatch, Asked(("true",), run_dir=Path("s3://bucket/run")))
+    assert not list(tmp_path.glob("s3*"))
+
+
 def test_a_run_that_has_ended_is_not_written_over(tmp_path, monkeypatch):
     asked = Asked(("true",), run_dir=tmp_path / "run")
     found, _ = made(tmp_path, monkeypatch, asked)

@@ -214,6 +214,13 @@ def test_what_no_run_is_called(root, name, says):
         store.find(name)
 
 
+def test_a_folder_that_is_no_run(root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with Store([root]) as store, pytest.raises(InputError, match="is no run directory"):
+        store.find("empty")
+
+
 @pytest.fixture
 def memory():
     """fsspec's file system in memory, empty."""

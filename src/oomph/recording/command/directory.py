@@ -92,8 +92,8 @@ def make(asked: Asked, environment: Mapping[str, str], version: str, say: Say) -
     if named is not None:
         if _URL.match(str(named)):
             raise UsageError(
-                f"{named} cannot be the run directory of a command, whose records are appended: record into a folder, then "
-                "`oomph runs copy RUN URL`"
+                f"{named} cannot be the run directory of a command, whose records are appended: record into a folder, "
+                "then `oomph runs copy RUN URL`"
             )
         try:
             return _made(named.absolute(), asked, version, rank, joins=place.world_size > 1)

@@ -101,8 +101,8 @@ class Store:
                 raise UsageError(f"{name}: {len(matching)} runs are called so: {listed}{more}; say which")
         if Path(name).is_dir():
             raise InputError(
-                f"{name}: no run is called so, and the folder of that name is no run directory (it has no run.json that "
-                "can be read)"
+                f"{name}: no run is called so, and the folder of that name is no run directory (it has no run.json "
+                "that can be read)"
             )
         from difflib import get_close_matches
 
