@@ -120,6 +120,7 @@ def _large_enough(scene: Scene) -> Answer:
 
 def _without_free(scene: Scene) -> Answer:
     if scene.own >= scene.request:
+        enough = "more than" if format_bytes(scene.own) != request else "as much as"
         return (
             Verdict.FRAGMENTED,
             Certainty.LIKELY,
@@ -181,7 +182,7 @@ def _in_pieces(scene: Scene, free: int) -> Answer:
             Verdict.FRAGMENTED,
             Certainty.CERTAIN,
             (
-                f"{format_bytes(scene.own)} of its pool were free, more than the {request} asked for, but in "
+                f"{format_bytes(scene.own)} of its pool were free, {enough} the {request} asked for, but in "
                 f"pieces of at most {hole}; {scene.giver} had {format_bytes(free)}."
             ),
         )
