@@ -120,7 +120,6 @@ def _large_enough(scene: Scene) -> Answer:
 
 def _without_free(scene: Scene) -> Answer:
     if scene.own >= scene.request:
-        enough = "more than" if format_bytes(scene.own) != request else "as much as"
         return (
             Verdict.FRAGMENTED,
             Certainty.LIKELY,
@@ -178,6 +177,7 @@ def _full(scene: Scene, free: int) -> Answer:
 def _in_pieces(scene: Scene, free: int) -> Answer:
     request, hole = format_bytes(scene.request), format_bytes(scene.hole)
     if scene.own >= scene.request:
+        enough = "more than" if format_bytes(scene.own) != request else "as much as"
         return (
             Verdict.FRAGMENTED,
             Certainty.CERTAIN,
