@@ -70,24 +70,6 @@ _SEEING_NAMES = (
     "patch",
     "side",
 )
-_QWEN_NAMES = (
-    "b",
-    "s",
-    "v",
-    "hidden",
-    "intermediate",
-    "heads",
-    "kv_heads",
-    "groups",
-    "head_dim",
-    "vocab",
-    "vision_hidden",
-    "vision_intermediate",
-    "vision_heads",
-    "vision_head_dim",
-    "patch",
-)
-_QWEN_STACKS = ("model.visual.blocks", "model.language_model.layers")
 _BART_DROPOUT = {"dropout": 0.0}
 _LIST = (
     Family(
@@ -176,16 +158,6 @@ _LIST = (
         {"causal_lm": Task("AutoModelForImageTextToText", tasks.illustrated, tasks.language)},
         attention=("sdpa", "flash_attention_2"),
         pads=True,
-    ),
-    Family(
-        "qwen2_vl",
-        configs.qwen2_vl,
-        {"causal_lm": _QWEN_STACKS},
-        _QWEN_NAMES,
-        configs.qwen_sets,
-        {"causal_lm": Task("AutoModelForImageTextToText", tasks.gridded, tasks.language)},
-        attention=("flash_attention_2",),
-        heads=("grouped",),
     ),
 )
 FAMILIES: Mapping[str, Family] = {family.name: family for family in _LIST}

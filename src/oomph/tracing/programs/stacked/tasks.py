@@ -78,24 +78,6 @@ def illustrated(dimensions: Dimensions) -> dict[str, Any]:
     return {**batch, "labels": torch.zeros_like(batch["input_ids"])}
 
 
-def gridded(dimensions: Dimensions) -> dict[str, Any]:
-    """Text with one image in each sequence, as Qwen's processors cut it, and positions in three directions."""
-    import torch
-
-    shape, high, wide = (dimensions["b"], dimensions["s"]), dimensions["grid_high"], dimensions["grid_wide"]
-    tokens = torch.zeros(shape, dtype=torch.int64)
-    tokens[:, : high * wide // 4] = 7
-    pixels = 3 * 2 * dimensions["patch"] ** 2
-    return {
-        "input_ids": tokens,
-        "attention_mask": torch.ones(shape, dtype=torch.int64),
-        "labels": torch.zeros_like(tokens),
-        "pixel_values": torch.zeros(dimensions["b"] * high * wide, pixels),
-        "image_grid_thw": torch.tensor([[1, high, wide]] * dimensions["b"]),
-        "position_ids": torch.zeros((3, *shape), dtype=torch.int64),
-    }
-
-
 def plain(net: Any, batch: Mapping[str, Any], dimensions: Dimensions) -> dict[str, Any]:
     """As a Trainer's step: the returned object is held."""
     del dimensions
