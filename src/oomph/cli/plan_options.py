@@ -110,15 +110,23 @@ def _parallel(command: F) -> F:
             help="FSDP1 (FullyShardedDataParallel); alone: full.",
         ),
         click.option("--zero", metavar="1|2|3", help="DeepSpeed ZeRO of that stage."),
-        click.option("--tensor", metavar="N", type=_COUNT, help="Ranks of tensor parallelism."),
+        click.option(
+            "--tensor", "--tp", "tensor", metavar="N", type=_COUNT, help="Ranks of tensor parallelism."
+        ),
         click.option(
             "--sequence-parallel",
             is_flag=True,
             help="With --tensor: what lies between the split layers is split along the sequence.",
         ),
-        click.option("--context", metavar="N", type=_COUNT, help="Ranks of context parallelism."),
-        click.option("--pipeline", metavar="N", type=_COUNT, help="Stages of pipeline parallelism."),
-        click.option("--expert", metavar="N", type=_COUNT, help="Ranks of expert parallelism."),
+        click.option(
+            "--context", "--cp", "context", metavar="N", type=_COUNT, help="Ranks of context parallelism."
+        ),
+        click.option(
+            "--pipeline", "--pp", "pipeline", metavar="N", type=_COUNT, help="Stages of pipeline parallelism."
+        ),
+        click.option(
+            "--expert", "--ep", "expert", metavar="N", type=_COUNT, help="Ranks of expert parallelism."
+        ),
         click.option(
             "--offload",
             metavar="WHAT",
