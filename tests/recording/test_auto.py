@@ -169,3 +169,12 @@ def test_a_failure_that_nobody_recorded_has_its_numbers_and_no_phase(tmp_path):
 def test_a_stderr_that_is_closed(tmp_path):
     done = run(f"import oomph.auto, os\nos.close(2)\n{RAISE}", tmp_path)
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"), [("", Outcome.COMPLETED), ("raise KeyError('x')", Outcome.EXCEPTION)]
+)
+def test_recordings_that_nobody_ends_end_with_the_process(tmp_path, last, outcome):
+    program = f"import oomph\nfor _ in range(5):\n    oomph.record(history=0)\n{last}\n"
+    run(program, tmp_path, OOMPH_RUN_DIR=str(tmp_path / "run"))
+    assert read_run(tmp_path / "run").outcome is outcome

@@ -40,6 +40,8 @@ def summary_of(diagnosis: Diagnosis) -> str:
     )
     if failure.kind is Kind.NOT_MEMORY:
         return text
+    if "no_last_record" in failure.detail:
+        text = f"A process ended without a last record ({failure.detail['no_last_record']})"
     if incident.phase.phase is not Phase.UNKNOWN:
         text += f" in {_IN.get(incident.phase.phase, str(incident.phase.phase))}"
     if diagnosis.ranks.first is not None:

@@ -81,7 +81,7 @@ class Recording:
         )
         self.failures = Failures(device, self.phases, rank.rank, directory, self.put, troubles.complain)
         self.hooks = Hooks(self)
-        self.endings = Endings(self.ended_by, self.saw)
+        self.endings = Endings(self.process_ends, self.saw)
         self.forecast: Forecast | None = None
         self.header: Header | None = None
 
@@ -237,6 +237,11 @@ class Recording:
         after = self.ended_by(error)
         if after is not None:
             after()
+
+    def process_ends(self, error: BaseException | None) -> Callable[[], None] | None:
+        """As `ended_by`, for all that have joined: behind it nobody comes to end his own."""
+        self._joined = 0
+        return self.ended_by(error)
 
     def ended_by(self, error: BaseException | None) -> Callable[[], None] | None:
         """As `end`; what is to be said is returned."""

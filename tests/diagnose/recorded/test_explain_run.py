@@ -197,6 +197,38 @@ def test_a_kill_with_room_on_the_host_proves_nothing(tmp_path):
     assert "14.00 GiB of the host's 64.00 GiB" in " ".join(found.notes)
 
 
+@pytest.mark.parametrize(
+    ("code", "signal", "says"),
+    [
+        (None, None, "A process ended without a last record (its records stop, and its process is gone)"),
+        (7, None, "A process ended without a last record (its command ended with exit code 7)"),
+        (139, 11, "A process ended without a last record (signal 11 ended its command)"),
+        (137, 9, "A process was killed with signal 9"),
+    ],
+)
+def test_an_end_without_a_last_record_is_no_sigkill_unless_somebody_says_so(tmp_path, code, signal, says):
+    made = Maker(tmp_path / "run")
+    made.begin(0)
+    made.step(0, 0)
+    if code is not None:
+        made.finish(code, signal)
+    found = explain([tmp_path / "run"])
+    assert found.summary.startswith(says)
+    text = text_of(found)
+    assert ("killed with SIGKILL" in text, "who sent SIGKILL" in text) == (signal == 9, signal == 9)
+    assert [str(one.certainty) for one in found.findings] == ["possible"]
+
+
+def test_a_command_that_reported_success_was_not_killed(tmp_path):
+    made = Maker(tmp_path / "run")
+    made.begin(0)
+    made.step(0, 0)
+    made.finish(0)
+    found = explain([tmp_path / "run"])
+    assert found.incident is None
+    assert "unknown: rank 0" in " ".join(found.notes)
+
+
 def test_what_was_read_from_outside_after_the_end_is_not_taken_for_before(tmp_path):
     made = Maker(tmp_path / "run")
     made.begin(0)

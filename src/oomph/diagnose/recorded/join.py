@@ -117,7 +117,7 @@ def _take(parts: _Parts, evidence: Evidence, run: RunData, rank: RankData, made:
         mine = [
             one.position for one in evidence.failures if one.kind is Kind.KILLED and one.rank == rank.rank
         ]
-        killed = _killed(rank, made.document, made.end)
+        killed = _killed(rank, made.document, made.end, _how(evidence, run, rank))
         parts.failures.append(killed)
         parts.known.update(dict.fromkeys([*mine, killed.position], recorded))
 
@@ -192,9 +192,30 @@ def _failure(oom: OomRecord, rank: RankData, document: Document, position: Posit
     )
 
 
-def _killed(rank: RankData, document: Document, position: Position) -> Failure:
+def _how(evidence: Evidence, run: RunData, rank: RankData) -> str:
+    """What is known of how a rank ended that left no last record: "" for a SIGKILL that somebody reported, else words.
+
+    SIGKILL leaves none, but neither do SIGTERM, os._exit and a crash in C.
+    """
+    pids = {one.pid for one in rank.headers}
+    if any(one.code in _SIGKILL and (one.rank == rank.rank or one.pid in pids) for one in evidence.exits):
+        return ""
+    if any(one.kind is Kind.KILLED and one.rank in (None, rank.rank) for one in evidence.failures):
+        return ""
+    if run.end is None or len(run.ranks) != 1:
+        return "its records stop, and its process is gone"
+    if run.end.signal == 9 or run.end.exit_code in _SIGKILL:
+        return ""
+    if run.end.signal is not None or run.end.exit_code > 128:
+        return f"signal {run.end.signal or run.end.exit_code - 128} ended its command"
+    return f"its command ended with exit code {run.end.exit_code}"
+
+
+def _killed(rank: RankData, document: Document, position: Position, how: str) -> Failure:
     """The end of a rank that wrote no last record, and whose process is gone."""
     detail = {"who": f"process (rank {rank.rank})"}
+    if how:
+        detail["no_last_record"] = how
     if rank.header is not None:
         detail["pid"] = str(rank.header.pid)
     return Failure(

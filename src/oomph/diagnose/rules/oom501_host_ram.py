@@ -113,7 +113,10 @@ class HostRam(Rule):
 
     def _killed(self, case: Case) -> Match:
         who = case.failure.detail.get("who", "")
-        told = f"A {who or 'process'} was killed with SIGKILL"
+        how = case.failure.detail.get("no_last_record", "")
+        told = f"A {who or 'process'} " + (
+            f"ended without a last record ({how})" if how else "was killed with SIGKILL"
+        )
         sign = _sign(case)
         if _stopped_by_launcher(case):
             says = (
@@ -131,6 +134,12 @@ class HostRam(Rule):
         if other is not None:
             says = f"{told}. The log names another sender than a lack of host memory: {other.text[:100]}"
             return Match(Certainty.POSSIBLE, says, 0.15, evidence=(case.failure.quote, other))
+        if how:
+            says = (
+                f"{told}. SIGKILL leaves none, and the kernel's OOM killer sends it when host memory runs out; "
+                "but neither do SIGTERM, os._exit and a crash in C code. Nothing here says which it was."
+            )
+            return Match(Certainty.POSSIBLE, says, 0.3)
         says = (
             f"{told}. The kernel's OOM killer sends it when host memory runs out, but so do preemption, "
             "scancel, time limits, watchdogs and people; this log does not say who did."

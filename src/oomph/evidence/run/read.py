@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,6 +86,8 @@ def read_run(path: str | os.PathLike[str] | Files, *, alive: Alive | None = None
     end = _end(files, notes)
     over = _over(files, run) if end is not None else _not_over
     ranks = _ranks(files, over, alive or _lives, notes)
+    if end is not None and end.exit_code == 0:
+        ranks = {rank: _left_in_order(data) for rank, data in ranks.items()}
     world = _world_size(run, ranks)
     missing = tuple(rank for rank in range(min(world or 0, _MOST_RANKS)) if rank not in ranks)
     return RunData(
@@ -199,6 +202,14 @@ def _ranks(
     for rank in sorted(names):
         ranks[rank] = _rank(files, f"{RANKS}/{names[rank]}", rank, keep, asked, notes)
     return ranks
+
+
+def _left_in_order(rank: RankData) -> RankData:
+    """A rank without a last record, of a command that reported success: os._exit leaves none either."""
+    if rank.outcome is not Outcome.KILLED:
+        return rank
+    why = "its records stop without an end, and its command reported success (exit code 0)"
+    return replace(rank, outcome=Outcome.UNKNOWN, why=why, attempts=(*rank.attempts[:-1], Outcome.UNKNOWN))
 
 
 def _rank(files: Files, name: str, rank: int, keep: int, alive: Alive, notes: list[str]) -> RankData:

@@ -26,7 +26,7 @@ class HostRam(Action):
 
     def step(self, case: Case, finding: Finding) -> Step:
         if case.kind is Kind.KILLED and finding.certainty is Certainty.POSSIBLE:
-            return self._who()
+            return self._who(case)
         request = case.request_bytes
         asked = f"{format_bytes(request)} of host memory were asked for in one piece. " if request else ""
         title, text, paste = _measure(case)
@@ -46,7 +46,9 @@ class HostRam(Action):
             ),
         )
 
-    def _who(self) -> Step:
+    def _who(self, case: Case) -> Step:
+        if "no_last_record" in case.failure.detail:
+            return self._how_it_ended()
         text = (
             "SIGKILL does not say why it was sent. Ask the node's kernel log and the scheduler before you "
             "change anything: an out-of-memory kill stands there with the process's size."
@@ -61,6 +63,28 @@ class HostRam(Action):
                     "more host memory, fewer workers, no CPU offload, streamed data",
                 ),
                 ("If neither does", "look for preemption, a time limit, scancel, a watchdog or a person"),
+            ),
+        )
+
+    def _how_it_ended(self) -> Step:
+        text = (
+            "A process that is killed leaves no last record, and neither does one that calls os._exit or crashes in C "
+            "code. The exit code that its launcher or shell printed tells them apart, the node's kernel log says "
+            "whether the kernel killed it."
+        )
+        return self.make(
+            text,
+            KERNEL_LOG,
+            title="Find out how the process ended; if the kernel killed it, lower host memory use",
+            outcomes=(
+                (
+                    "If the kernel or the scheduler names an OOM kill",
+                    "more host memory, fewer workers, no CPU offload, streamed data",
+                ),
+                (
+                    "If it ended by itself",
+                    "run it under `oomph record --`, which keeps its output and exit code",
+                ),
             ),
         )
 
