@@ -230,3 +230,21 @@ def test_what_is_the_same_value(before, after, same):
         for name, value in (("a", before), ("b", after))
     )
     assert (diff(b, [a]).suspects == ()) is same
+
+
+def test_a_smaller_batch_explains_no_higher_peak():
+    """Gradients that stay from one micro-batch to the next: what half the batch keeps less of is not what was seen."""
+
+    def facts(name: str, values: dict) -> RunFacts:
+        return RunFacts(path=name, id=name, values={"versions.torch": "2.6.0", **values})
+
+    before = facts("before", {
+        "batch.elements": 8192, "batch.rows": 32, "batch.longest": "32x256", "forward.kept": 600 * MIB,
+        "phase.forward.peak": 5000 * MIB, "phase.backward.peak": 6000 * MIB,
+    })  # fmt: skip
+    after = facts("after", {
+        "batch.elements": 4096, "batch.rows": 16, "batch.longest": "16x256", "forward.kept": 300 * MIB,
+        "phase.forward.peak": 6500 * MIB, "phase.backward.peak": 6300 * MIB,
+    })  # fmt: skip
+    found = diff(after, [before])
+    assert [each.suspicion for each in found.suspects] == [Suspicion.POSSIBLE]

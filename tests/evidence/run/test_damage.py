@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import random
+import re
 from typing import ClassVar
 
 import msgspec
@@ -206,3 +207,27 @@ def test_a_run_may_be_read_through_any_object_that_lists_and_opens():
 
     run = read_run(Memory())
     assert (run.path, sorted(run.ranks), run.run.id) == ("memory://run", [0], "x")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("peak_allocated_bytes", b"-1"),
+        ("allocated_bytes", b"9223372036854775807"),
+        ("reserved_bytes", b"1" + b"0" * 60),
+        ("seconds", b"1e308"),
+        ("time", b"-1e308"),
+    ],
+)
+def test_what_nobody_can_have_measured_is_damage(tmp_path, field, value):
+    made = Maker(tmp_path)
+    made.begin(0)
+    made.step(0, 0)
+    file = tmp_path / "ranks/rank-00000.jsonl"
+    header, *rest = file.read_bytes().splitlines(keepends=True)
+    rest = [re.sub(rb'("%s":)[^,}]+' % field.encode(), rb"\g<1>" + value, line) for line in rest]
+    changed = sum(b'"%s":%s' % (field.encode(), value) in line for line in rest)
+    file.write_bytes(header + b"".join(rest))
+    run = read_run(tmp_path, alive=dead)
+    assert changed > 0
+    assert run.ranks[0].damaged == changed

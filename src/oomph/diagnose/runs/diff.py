@@ -127,6 +127,8 @@ def weigh(judged: Judged, placed: Situation) -> tuple[Suspicion, float]:
     against = all(way == 0 or (judged.direction and way == -judged.direction) for way in moved)
     if against:
         return min(judged.prior, Suspicion.UNLIKELY), judged.weight
+    if agrees and _peaks_went_the_other_way(judged, placed):
+        return min(judged.prior, Suspicion.POSSIBLE), judged.weight  # something else did more than this
     if agrees and judged.prior is Suspicion.LIKELY and (judged.parts or judged.phases):
         strong = judged.direction != 0 or _closeness(judged, placed) > 0
         return (Suspicion.EXPLAINS if strong else Suspicion.LIKELY), weight + 1
@@ -144,6 +146,12 @@ def _moved(judged: Judged, placed: Situation) -> list[int] | None:
     freer = "free.least" in judged.parts
     return [(-1 if freer and part == "free.least" else 1) * _way(change)
             for part, change in zip(_names(judged, changes), known, strict=False)]  # fmt: skip
+
+
+def _peaks_went_the_other_way(judged: Judged, placed: Situation) -> bool:
+    """Whether the peaks that the change acts on moved, and all of them against it."""
+    ways = {_way(placed.phase_change(phase) or 0) for phase in judged.phases if phase} - {0}
+    return judged.direction != 0 and ways == {-judged.direction}
 
 
 def _names(judged: Judged, changes: Sequence[int | None]) -> list[str]:
@@ -177,7 +185,9 @@ def _joined(suspects: Sequence[Suspect]) -> list[Suspect]:
     causes = [each for kind in _SHAPING for each in rest if each.kind == kind]
     first = causes[0] if causes else seen[0]
     others = [each for each in seen if each is not first]
-    strongest = max((first, *others), key=lambda each: (each.suspicion, each.weight))
+    # What says how many bytes it would make was held against what was recorded.
+    judged = [each for each in (first, *others) if each.expected_bytes is not None] or [first, *others]
+    strongest = max(judged, key=lambda each: (each.suspicion, each.weight))
     joined = replace(
         first,
         suspicion=strongest.suspicion,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
@@ -35,10 +36,14 @@ def facts_of(run: RunData) -> RunFacts:
         name=run.run.name,
         started=run.run.started,
         outcome=run.outcome.value,
-        values=collected.values,
+        values={key: value for key, value in collected.values.items() if _finite(value)},
         missing=collected.missing,
         notes=tuple(dict.fromkeys(notes))[:_MOST_NOTES],
     )
+
+
+def _finite(value: Value) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 @dataclass

@@ -15,6 +15,9 @@ T = TypeVar("T")
 
 #: No record is longer; a longer line is passed over without being held.
 MOST_LINE_BYTES = 8 << 20
+#: Beyond these nothing was measured: a few thousand years, and a thousand times the largest machines.
+_MOST_SECONDS = 1e11
+_MOST_BYTES = 1 << 60
 _KNOWN_TAGS = frozenset({"header", "phase", "step", "oom", "note", "end"})
 _PHASES = frozenset(phase.value for phase in Phase)
 _RECORD: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
@@ -72,7 +75,11 @@ class Lines(Generic[T]):
 
     def _record(self, line: bytes) -> Record | None:
         try:
-            return _RECORD.decode(line)
+            found = _RECORD.decode(line)
+            if not _possible(found):
+                self.damaged += 1
+                return None
+            return found
         except _ERRORS:
             pass
         try:
@@ -90,6 +97,21 @@ class Lines(Generic[T]):
                 return again
         self.damaged += 1
         return None
+
+
+def _possible(record: Record) -> bool:
+    """No size is negative, and no card, process or clock has what such numbers say. Of counters, what PyTorch's
+    allocator counts is looked at: what others have is a difference, which may be a little below zero."""
+    times = (record.time, record.clock, getattr(record, "seconds", 0.0))
+    if not all(abs(each) < _MOST_SECONDS for each in times):
+        return False
+    counters = getattr(record, "counters", None)
+    return counters is None or (
+        0 <= counters.allocated_bytes < _MOST_BYTES
+        and 0 <= counters.reserved_bytes < _MOST_BYTES
+        and 0 <= counters.peak_allocated_bytes < _MOST_BYTES
+        and 0 <= counters.peak_reserved_bytes < _MOST_BYTES
+    )
 
 
 def _with_known_phase(plain: dict[Any, Any]) -> Record | None:

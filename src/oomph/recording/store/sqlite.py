@@ -15,7 +15,7 @@ from oomph.recording.store.compare import matches
 
 #: "omph" in ASCII, so that a file of somebody else's is never taken for an index; and the version of the tables and of
 #: the facts in them (diagnose/runs/facts.py): a change of either makes it one more, and indexes are made anew.
-APPLICATION, LAYOUT = 0x6F6D7068, 3
+APPLICATION, LAYOUT = 0x6F6D7068, 4
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
     path TEXT PRIMARY KEY, stamp TEXT NOT NULL, root TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL,
