@@ -231,3 +231,12 @@ def test_what_nobody_can_have_measured_is_damage(tmp_path, field, value):
     run = read_run(tmp_path, alive=dead)
     assert changed > 0
     assert run.ranks[0].damaged == changed
+
+
+def test_a_rank_without_records_leaves_the_outcome_open_unless_the_command_reported_success(tmp_path):
+    made = Maker(tmp_path, world=2)
+    made.begin(0)
+    made.end(0, "completed")
+    assert read_run(tmp_path, alive=dead).outcome is Outcome.UNKNOWN
+    made.finish(0)
+    assert read_run(tmp_path, alive=dead).outcome is Outcome.COMPLETED

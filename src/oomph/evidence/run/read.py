@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -98,7 +98,7 @@ def read_run(path: str | os.PathLike[str] | Files, *, alive: Alive | None = None
         world_size=world,
         missing=missing,
         end=end,
-        outcome=_outcome(ranks, end),
+        outcome=_outcome(ranks, end, missing),
         first_failure=first_failure(ranks),
         gpus=_gpus(files, notes),
         fingerprints=_fingerprints(files, notes),
@@ -266,8 +266,9 @@ def _world_size(run: RunData | Run, ranks: dict[int, RankData]) -> int | None:
     return run.world_size
 
 
-def _outcome(ranks: dict[int, RankData], end: RunEnd | None) -> Outcome:
-    """Of the run as a whole: a failure of any rank; else the command's code; else what the ranks have in common."""
+def _outcome(ranks: dict[int, RankData], end: RunEnd | None, missing: Sequence[int]) -> Outcome:
+    """Of the run as a whole: a failure of any rank; else the command's code; else what the ranks have in common, where
+    all of them left records."""
     outcomes = {one.outcome for one in ranks.values()}
     for worst in (Outcome.OOM, Outcome.EXCEPTION, Outcome.KILLED, Outcome.INTERRUPTED):
         if worst in outcomes:
@@ -276,7 +277,9 @@ def _outcome(ranks: dict[int, RankData], end: RunEnd | None) -> Outcome:
         return Outcome.KILLED if end.signal is not None else Outcome.EXCEPTION
     if Outcome.RUNNING in outcomes:
         return Outcome.RUNNING
-    if Outcome.UNKNOWN in outcomes or not (outcomes or end is not None):
+    if end is None and (missing or not outcomes):
+        return Outcome.UNKNOWN
+    if Outcome.UNKNOWN in outcomes:
         return Outcome.UNKNOWN
     return Outcome.COMPLETED
 
