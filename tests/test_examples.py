@@ -8,6 +8,8 @@ import pytest
 
 import oomph
 from oomph.diagnose.model import Outcome
+from oomph.evidence.run.data import Outcome as Ended
+from oomph.evidence.run.read import read_run
 from oomph.phases import Phase
 from tests.conftest import ROOT
 
@@ -57,8 +59,10 @@ def test_the_numbers_of_every_example_add_up(sizes):
 
 
 def test_every_example_has_an_expectation():
-    # The script is for `oomph trace`; README.md shows what that says, and tests/test_docs.py compares.
-    assert {path.name for path in EXAMPLES.iterdir()} - {"README.md", "train_decoder.py"} == set(MEANT)
+    # The script is for `oomph trace`, the run for `oomph verify`; README.md shows what they say, and tests/test_docs.py
+    # compares.
+    others = {"README.md", "train_decoder.py", "record_growth.py", "growing-run", "__pycache__", "oomph-runs"}
+    assert {path.name for path in EXAMPLES.iterdir()} - others == set(MEANT)
 
 
 @pytest.mark.parametrize("name", MEANT)
@@ -71,3 +75,15 @@ def test_oomph_explains_every_example(name):
     assert diagnosis.ranks.first == rank
     assert diagnosis.findings[0].cause == cause
     assert diagnosis.advice is not None
+
+
+def test_the_growth_of_the_recorded_run_is_what_its_script_keeps():
+    """256 rows of float32 in each step: the input (1,024), what GELU keeps and what the second layer keeps (2,048
+    each), and the log-softmax (512)."""
+    kept = 256 * 4 * (1024 + 2 * 2048 + 512)
+    run = read_run(EXAMPLES / "growing-run")
+    assert run.outcome is Ended.COMPLETED
+    assert run.notes == ()
+    ends = [step.counters.allocated_bytes for step in run.ranks[0].steps]
+    assert len(ends) == 16
+    assert (ends[-1] - ends[2]) / 13 == pytest.approx(kept, rel=0.01)
