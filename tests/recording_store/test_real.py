@@ -37,6 +37,8 @@ def train(folder, rows: int, fused: bool = False, **arguments: object) -> RunFac
 
 def test_real_runs(tmp_path, monkeypatch):
     monkeypatch.delenv("OOMPH_RUN_DIR", raising=False)
+    # In no checkout of git, whose files may change meanwhile.
+    monkeypatch.chdir(tmp_path)
     runs = [train(tmp_path / f"equal-{number}", 64) for number in range(3)]
     larger = train(tmp_path / "larger", 256)
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:128")

@@ -6,7 +6,7 @@ import pytest
 
 from oomph.diagnose.runs.diff import diff
 from oomph.diagnose.runs.facts import facts_of
-from oomph.diagnose.runs.model import RunFacts, Suspicion
+from oomph.diagnose.runs.model import RunFacts, Suspicion, Value
 from oomph.evidence.run.model import Note
 from oomph.evidence.run.read import read_run
 from tests.recording_store.fakes import GIB, write_run
@@ -248,3 +248,19 @@ def test_a_smaller_batch_explains_no_higher_peak():
     })  # fmt: skip
     found = diff(after, [before])
     assert [each.suspicion for each in found.suspects] == [Suspicion.POSSIBLE]
+
+
+def test_what_could_not_be_learned_is_no_change():
+    before: dict[str, Value] = {"git.dirty": "no", "versions.torch": "2.6.0", "machine.type": "a2-highgpu-8g"}
+    known = RunFacts(path="a", id="a", values=before)
+    hurried = RunFacts(
+        path="b",
+        id="b",
+        values={"versions.torch": "2.6.0"},
+        missing={"git.dirty": "comparing all files takes longer than the start may"},
+    )
+    found = diff(hurried, [known])
+    # Of the machine nothing was missed: there is none.
+    assert [each.change.key for each in found.suspects] == ["machine.type"]
+    assert "not known of each run, and not compared there: git.dirty" in found.notes
+    assert [each.change.key for each in diff(known, [hurried]).suspects] == ["machine.type"]

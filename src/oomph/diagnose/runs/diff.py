@@ -51,7 +51,15 @@ def _is_setting(key: str) -> bool:
     return key in _CAUSES or _MEASURED.match(key) is None
 
 
+def _unknown(key: str, run: RunFacts) -> bool:
+    """Whether a run's value could not be learned: then it is no other value."""
+    return key not in run.values and key in run.missing
+
+
 def _change(key: str, run: RunFacts, others: Sequence[RunFacts]) -> Change | None:
+    others = [other for other in others if not _unknown(key, other)]
+    if not others or _unknown(key, run):
+        return None
     after = run.values.get(key)
     held = Counter(_text(other.values.get(key)) for other in others)
     if _text(after) in held:
@@ -214,6 +222,12 @@ def _notes(run: RunFacts, others: Sequence[RunFacts], placed: Situation) -> list
     if without:
         listed = ", ".join(without[:3]) + (f" and {len(without) - 3} more" if len(without) > 3 else "")
         notes.append(f"no fingerprint of {listed}: versions, arguments and data cannot be compared")
+    unknown = sorted(
+        {key for each in (run, *others) for key in each.missing}
+        & {key for each in (run, *others) for key in each.values if _is_setting(key)}
+    )
+    if unknown:
+        notes.append(f"not known of each run, and not compared there: {', '.join(unknown)}")
     if placed.changed is None:
         notes.append("no phase was recorded in both: memory cannot be compared")
     elif not placed.changed:
