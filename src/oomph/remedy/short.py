@@ -19,12 +19,15 @@ from msgspec.structs import replace
 
 from oomph.job.denoising import DENOISERS
 from oomph.job.families import architecture
-from oomph.job.model import Job, Optimizer
+from oomph.job.model import Hardware, Job, Optimizer
 from oomph.predict.compose.evaluate import after_training
-from oomph.predict.compose.run import setup_of
+from oomph.predict.compose.kept import ask_for_peaks, questions_of
+from oomph.predict.compose.keys import generation_of
+from oomph.predict.compose.run import gpu_of, setup_of
 from oomph.predict.compose.setup import Setup
-from oomph.predict.compose.step import Step, micro_batches
+from oomph.predict.compose.step import Step, micro_batches, workspace_bytes
 from oomph.predict.compose.units import Units, units_of
+from oomph.predict.engine.asked import Question, same_answers
 from oomph.predict.frameworks import variants
 from oomph.predict.frameworks.code import Code
 from oomph.predict.optimizers import stepper_for
@@ -60,8 +63,9 @@ _DIFFER = (
     "first_k_dense_replace",
 )
 
-#: Levels by what decides them; the oldest go first.
-_KNOWN: dict[object, Levels] = {}
+#: Levels by what decides them but for the GPU's processors, each with what its pieces asked about those; the oldest go
+#: first.
+_KNOWN: dict[object, list[tuple[tuple[Question, ...], Levels]]] = {}
 _MOST_KNOWN = 4096
 
 
@@ -113,27 +117,40 @@ def _places(job: Job, code: Code, layers: int, near: int) -> dict[Place, int]:
     stepper = stepper_for(job)  # a new one each time: some remember what they have allocated
     if _is_made(job, code):
         stepper = _Made(stepper)
-    return _levels(job, code, stepper, layers, near).with_optimizer(stepper)
+    return _levels(job, code, stepper, layers, near).with_optimizer(stepper, workspace_bytes(gpu_of(job)))
 
 
 def _levels(job: Job, code: Code, stepper: Stepper, layers: int, near: int) -> Levels:
     """The levels of a step of the model with so many layers. Those of jobs that differ in nothing but their optimizer,
-    or in micro-batches that are not played, are the same."""
+    in micro-batches that are not played, or in GPUs that give pieces the same answers, are the same."""
     if stepper.in_backward:
-        return _composed(job, code, stepper, layers, near)
+        return _composed(setup_of(job, code), stepper, layers, near)
+    setup = setup_of(job, code)
     batch = replace(job.batch, accumulation=micro_batches(job))
-    alike = replace(job, optimizer=Optimizer(offload=job.optimizer.offload), batch=batch)
-    key = (alike, code, stepper.on_host, layers)
+    # ZeRO asks whether the states are on the host (sharding/choose.py); how they are paged is the optimizer's.
+    optimizer = Optimizer(offload="cpu" if job.optimizer.offload in ("cpu", "nvme") else "none")
+    # A single micro-batch is the last one: it is reduced in any case.
+    sync = job.parallel.sync_each_batch if batch.accumulation > 1 else None
+    parallel = replace(job.parallel, sync_each_batch=sync)
+    hardware = Hardware(gpus=job.hardware.gpus, per_node=job.hardware.per_node)
+    alike = replace(job, optimizer=optimizer, batch=batch, hardware=hardware, parallel=parallel)
+    key = (alike, code, stepper.on_host, layers, generation_of(setup))
     known = _KNOWN.get(key)
     if known is None:
         if len(_KNOWN) >= _MOST_KNOWN:
             del _KNOWN[next(iter(_KNOWN))]
-        known = _KNOWN[key] = _composed(job, code, Apart(stepper.on_host), layers, near)
-    return known
+        known = _KNOWN[key] = []
+    for asked, levels in known:
+        if same_answers(asked, setup.gpu, peaks_only=True):
+            return levels
+    levels = _composed(setup, Apart(stepper.on_host), layers, near)
+    known.append((questions_of(setup), levels))
+    return levels
 
 
-def _composed(job: Job, code: Code, stepper: Stepper, layers: int, near: int) -> Levels:
-    setup = setup_of(job, code)
+def _composed(setup: Setup, stepper: Stepper, layers: int, near: int) -> Levels:
+    job, code = setup.job, setup.code
+    ask_for_peaks(setup)
     # A cached property: all that follows counts layers by it.
     setup.__dict__["layers"] = layers
     sink = PlacesSink(layers, near)

@@ -1,8 +1,9 @@
-"""The highest level at each place of a step, apart from what its optimizer takes.
+"""The highest level at each place of a step, apart from what its optimizer and cuBLAS take.
 
 Hundreds of the jobs that a search predicts differ in their optimizer alone. A step's levels are sums, and an optimizer
 allocates and frees blocks of its own only: so the step is composed with an `Apart` in its place, which marks where it
-was called, and what each call takes is added afterwards.
+was called, and what each call takes is added afterwards. So is cuBLAS's workspace, which stays once it is there, and
+whose size is the GPU's.
 """
 
 from __future__ import annotations
@@ -30,29 +31,36 @@ _BETWEEN = "between"
 @dataclass(frozen=True)
 class Call:
     """A call of the optimizer: at which place and level (bytes), to make it (None) or to step (whether for the first
-    time), and over which parameters."""
+    time), and over which parameters. Or cuBLAS's, for a workspace."""
 
     place: Place
     level: int
     first: bool | None
-    parameters: tuple[UnitParameter, ...]
+    parameters: tuple[UnitParameter, ...] = ()
+    workspace: bool = False
 
 
 @dataclass
 class Levels:
-    """What a step left: of each place the highest level after so many calls of the optimizer; and those calls."""
+    """What a step left: of each place the highest level after so many calls; and those calls."""
 
     found: list[tuple[Place, int, int]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
 
-    def with_optimizer(self, stepper: Stepper) -> dict[Place, int]:
-        """The highest level of each place, in bytes, but for those between the layers at the ends."""
+    def with_optimizer(self, stepper: Stepper, workspace_bytes: int) -> dict[Place, int]:
+        """The highest level of each place, in bytes, but for those between the layers at the ends. `workspace_bytes`:
+        of one workspace of cuBLAS."""
         alone = _Alone()
+        workspaces = 0
         held = [0]
         highs = []
         for call in self.calls:
-            highs.append((call.place, call.level + alone.highest(stepper, call)))
-            held.append(alone.level)
+            if call.workspace:
+                workspaces += rounded(workspace_bytes)
+                highs.append((call.place, call.level + alone.level + workspaces))
+            else:
+                highs.append((call.place, call.level + alone.highest(stepper, call) + workspaces))
+            held.append(alone.level + workspaces)
         highs += [(place, high + held[calls]) for place, high, calls in self.found]
         peaks: dict[Place, int] = {}
         for place, high in highs:
@@ -107,11 +115,12 @@ class Apart:
         sink.mark(first, parameters)
 
 
-class PlacesSink:
-    """A `Sink` that keeps the highest level of each stretch between two calls of `phase`, and nothing else: what it is
-    asked is not checked, as a whole prediction does that."""
+class PlacesSink(PeakSink):
+    """A `PeakSink` (so that blocks that come and go together are one) that keeps the highest level of each stretch
+    between two calls of `phase`, and nothing else: what it is asked is not checked, as a whole prediction does that."""
 
     def __init__(self, layers: int, near: int) -> None:
+        super().__init__(compose=False)
         self._layers = layers
         self._near = near
         self._sizes: list[int] = []
@@ -134,6 +143,9 @@ class PlacesSink:
 
     def alloc(self, size_bytes: int, category: Category, name: str, stream: int = 0) -> int:  # noqa: ARG002 - as every sink
         """A new block; returns its handle."""
+        if category is Category.WORKSPACE:
+            self.mark(None, (), workspace=True)
+            size_bytes = 0
         size = rounded(size_bytes)
         self._sizes.append(size)
         self._level += size
@@ -162,11 +174,13 @@ class PlacesSink:
             handle += 1
         return handles
 
-    def mark(self, first: bool | None, parameters: tuple[UnitParameter, ...]) -> None:
-        """The optimizer is called."""
+    def mark(
+        self, first: bool | None, parameters: tuple[UnitParameter, ...], *, workspace: bool = False
+    ) -> None:
+        """The optimizer is called, or cuBLAS takes a workspace."""
         assert self._place is not None
         self._close()
-        self._levels.calls.append(Call(self._place, self._level, first, parameters))
+        self._levels.calls.append(Call(self._place, self._level, first, parameters, workspace))
 
     def finished(self) -> Levels:
         """What was found."""

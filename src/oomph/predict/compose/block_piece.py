@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from oomph.predict.compose.keys import Keyed, number_of, structure_of
+from oomph.predict.compose.kept import Kept
+from oomph.predict.compose.keys import Keyed, structure_of
 from oomph.predict.compose.mode import Mode
 from oomph.predict.compose.policy import selective_policy
 from oomph.predict.compose.scopes import compiled_scope, scope_of, section
@@ -15,12 +16,10 @@ from oomph.predict.engine.piece import Piece, build, play_forward
 
 def block(setup: Setup, mode: Mode) -> Piece:
     """One layer."""
-    return _block(number_of(setup), Keyed(setup), mode)
+    return _BLOCKS.of(setup, mode)
 
 
-@lru_cache(maxsize=4096)
-def _block(_key: int, setup: Keyed, mode: Mode) -> Piece:
-    inner = setup.setup
+def _block(inner: Setup, mode: Mode) -> Piece:
     its = section(inner, mode.kind)
     scope = compiled_scope(inner, mode, its) if inner.compiles_layers else scope_of(inner, mode)
     given: list[int] = []
@@ -45,6 +44,9 @@ def _block(_key: int, setup: Keyed, mode: Mode) -> Piece:
         hold_grad=mode.hold_grad,
         given=given,
     )
+
+
+_BLOCKS = Kept(_block, 8192)
 
 
 @lru_cache(maxsize=1024)

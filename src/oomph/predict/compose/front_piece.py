@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
-from oomph.predict.compose.keys import Keyed, number_of
+from oomph.predict.compose.kept import Kept
 from oomph.predict.compose.mode import Mode
 from oomph.predict.compose.scopes import scope_of, section
 from oomph.predict.compose.setup import Setup
+from oomph.predict.engine.asked import Question
 from oomph.predict.engine.compiled import numbers, packet
 from oomph.predict.engine.piece import Piece, build
 from oomph.predict.engine.scope import Scope
@@ -40,15 +40,18 @@ class Front:
     inputs: int
     leaf: int
 
+    @property
+    def asked(self) -> tuple[Question, ...]:
+        """What was asked about the GPU."""
+        return self.piece.asked
+
 
 def front(setup: Setup, mode: Mode) -> Front:
     """Embedding and what all layers share."""
-    return _front(number_of(setup), Keyed(setup), mode)
+    return _FRONTS.of(setup, mode)
 
 
-@lru_cache(maxsize=1024)
-def _front(_key: int, setup: Keyed, mode: Mode) -> Front:
-    inner = setup.setup
+def _front(inner: Setup, mode: Mode) -> Front:
     scope = scope_of(inner, mode)
     before = section(inner, "before")
     if mode.leaf and not mode.joined:
@@ -73,6 +76,9 @@ def _front(_key: int, setup: Keyed, mode: Mode) -> Front:
     inputs = sum(scope.values[str(each[1])] for each in variant.storages if each[0] == "input")
     alive = list({each.block: each for each in alive}.values())
     return Front(piece, tuple(alive), late, inputs, _leaf_bytes(scope, before, exit_storage))
+
+
+_FRONTS = Kept(_front, 4096)
 
 
 def _leaves(setup: Setup, before: Section) -> frozenset[int]:

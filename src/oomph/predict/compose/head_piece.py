@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from oomph.errors import UsageError
-from oomph.predict.compose.keys import Keyed, number_of
+from oomph.predict.compose.kept import Kept
 from oomph.predict.compose.mode import Mode
 from oomph.predict.compose.scopes import compiled_scope, scope_of, section
 from oomph.predict.compose.setup import Setup
@@ -23,12 +22,10 @@ _LOSS_OUTSIDE = frozenset(("litgpt", "lightning-thunder", "torchtitan", "torchtu
 
 def head(setup: Setup, mode: Mode) -> Piece:
     """Final norm, output layer and loss."""
-    return _head(number_of(setup), Keyed(setup), mode)
+    return _HEADS.of(setup, mode)
 
 
-@lru_cache(maxsize=1024)
-def _head(_key: int, setup: Keyed, mode: Mode) -> Piece:
-    inner = setup.setup
+def _head(inner: Setup, mode: Mode) -> Piece:
     scope = scope_of(inner, mode)
     code = inner.code
     after = section(inner, "after")
@@ -63,6 +60,9 @@ def _head(_key: int, setup: Keyed, mode: Mode) -> Piece:
         to_fp32=kept if late else (),
         kept=kept if code.logits_through_backward else (),
     )
+
+
+_HEADS = Kept(_head, 4096)
 
 
 def _instead(setup: Setup, loss: str) -> Any:

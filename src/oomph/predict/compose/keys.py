@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from oomph.predict.compose.setup import Setup
+from oomph.predict.sharding.sharded_qlora import is_sharded
 
 #: A number for each key: to compare long keys takes longer than to find a piece.
 _NUMBERS: dict[tuple[object, ...], int] = {}
@@ -46,7 +47,8 @@ def structure_of(setup: Setup) -> tuple[object, ...]:
         setup.crowded,
         setup.split,
         setup.ring,
-        setup.sharded_in_compute,
+        is_sharded(job),
+        None if job.method.lora is None else setup.adapters_dtype,
         job.attention,
         job.loss,
         job.compile,
@@ -55,8 +57,14 @@ def structure_of(setup: Setup) -> tuple[object, ...]:
         setup.plain_layers,
         setup.outliers,
         setup.torch,
-        None if setup.gpu is None else tuple(setup.gpu.capability),
+        generation_of(setup),
     )
+
+
+def generation_of(setup: Setup) -> tuple[int, int] | None:
+    """The first compute capability that runs the same operators (`_lacks_kernel`, engine/attention_kernel.py); None
+    where no GPU is named."""
+    return None if setup.gpu is None else min(setup.gpu.capability, (8, 0))
 
 
 def key_of(setup: Setup) -> tuple[object, ...]:
@@ -67,10 +75,10 @@ def key_of(setup: Setup) -> tuple[object, ...]:
 
 
 def number_of(setup: Setup) -> int:
-    """A number that setups with the same key share."""
+    """A number that setups share whose keys differ in nothing but the GPU, of one generation."""
     known: int | None = setup.__dict__.get(_NAME)
     if known is None:
-        key = key_of(setup)
+        key = (*structure_of(setup), setup.job.batch.micro, setup.job.batch.sequence)
         known = _NUMBERS.get(key)
         if known is None:
             if len(_NUMBERS) >= _MOST_NUMBERS:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from oomph.hardware.gpus import Gpu
 from oomph.job.model import Job
 from oomph.memory.categories import Category
 from oomph.phases import Phase
@@ -31,6 +32,12 @@ def micro_batches(job: Job) -> int:
     """How many micro-batches of a step are played: the first, and the last, which is reduced. FSDP has a kind between,
     whose whole gradients are added to those of an earlier one and are not reduced either."""
     return min(job.batch.accumulation, 3 if job.parallel.strategy.startswith("fsdp") else 2)
+
+
+def workspace_bytes(gpu: Gpu | None) -> int:
+    """Bytes of one workspace of cuBLAS."""
+    hopper = gpu is not None and tuple(gpu.capability) == (9, 0)
+    return HOPPER_WORKSPACE_BYTES if hopper else WORKSPACE_BYTES
 
 
 class Pass(Protocol):
@@ -159,9 +166,7 @@ class Step:
         if thread in self._workspaces:
             return
         self._workspaces.add(thread)
-        gpu = self.setup.gpu
-        hopper = gpu is not None and tuple(gpu.capability) == (9, 0)
-        size = HOPPER_WORKSPACE_BYTES if hopper else WORKSPACE_BYTES
+        size = workspace_bytes(self.setup.gpu)
         self.sink.alloc(size, Category.WORKSPACE, f"cuBLAS workspace ({thread})")
 
     def _tied_sum(self, name: str, handle: int, size_bytes: int, earlier: list[Grad]) -> None:

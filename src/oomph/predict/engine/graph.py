@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from oomph.hardware.gpus import Gpu
 from oomph.memory.categories import Category
 from oomph.memory.kernels.iteration import reduction
 from oomph.memory.kernels.reduce_launch import Kernel, scratch
+from oomph.predict.engine.asked import Question
 from oomph.predict.engine.compiled import HEAVY
 from oomph.predict.engine.heap import ITEM, Heap, Shape, Storage, Tensor, contiguous, is_dense, numel
+
+Answer = TypeVar("Answer")
 
 #: Gradients of a node's results, one per result; None where none came.
 Grads = list[Tensor | None]
@@ -39,7 +42,7 @@ class Node:
         "sequence",
     )
 
-    def __init__(self, sequence: int, name: str, edges: list[Edge | None], results: list[Tensor]) -> None:
+    def __init__(self, sequence: int, name: str, edges: list[Edge | None], results: Sequence[Tensor]) -> None:
         self.sequence = sequence
         self.name = name
         self.edges = edges
@@ -52,7 +55,7 @@ class Node:
         self.fused = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Edge:
     """Where a gradient goes: a node's result, or a leaf (`node` None)."""
 
@@ -85,16 +88,19 @@ def _partial_sums(
     return max((0 if each is None else each.buffer_bytes for each in launches), default=0)
 
 
-def sum_scratch(grad: Tensor, shape: Shape, gpu: Gpu, torch: tuple[int, int]) -> int:
-    """Bytes of partial results when a gradient is summed to a shape (at::sum_to: over what is broadcast)."""
+def sum_question(grad: Tensor, shape: Shape, torch: tuple[int, int]) -> Callable[[Gpu], int]:
+    """Bytes of partial results when a gradient is summed to a shape (at::sum_to: over what is broadcast), as a question
+    to a GPU."""
     leading = len(grad.shape) - len(shape)
     dims = tuple(
         dim
         for dim, size in enumerate(grad.shape)
         if dim < leading or (shape[dim - leading] == 1 and size != 1)
     )
-    processors = (gpu.multiprocessors, gpu.threads_per_multiprocessor)
-    return _partial_sums(grad.shape, grad.strides, dims, ITEM[grad.dtype], processors, torch)
+    source, strides, item = grad.shape, grad.strides, ITEM[grad.dtype]
+    return lambda gpu: _partial_sums(
+        source, strides, dims, item, (gpu.multiprocessors, gpu.threads_per_multiprocessor), torch
+    )
 
 
 class Graph:
@@ -127,6 +133,7 @@ class Graph:
         #: Gradients of parameters in the order in which they were made, and of other leaves.
         self.leaves: list[LeafGrad] = []
         self._held: dict[str, Tensor] = {}
+        self.asked: list[Question] = []
         self.left_loss = (0, 0)
         #: The events and blocks when the first node ran that has saved something.
         self.first_unpack = (0, 0)
@@ -136,22 +143,31 @@ class Graph:
         if tensor is None or not tensor.requires:
             return None
         node = tensor.node
-        return Edge(
-            node if isinstance(node, Node) else None,
-            tensor.index,
-            tensor.parameter,
-            tensor.shape,
-            tensor.dtype,
-        )
+        its = node if isinstance(node, Node) else None
+        return Edge(its, tensor.index, tensor.parameter, tensor.shape, tensor.dtype)
 
     def add(self, name: str, arguments: Sequence[Tensor | None], results: Sequence[Tensor]) -> Node:
         """A node for an operator of which some argument wants a gradient; its results want one from here on."""
-        node = Node(len(self.nodes), name, [self.edge(each) for each in arguments], list(results))
+        edges = [None if each is None or not each.requires else self.edge(each) for each in arguments]
+        node = Node(len(self.nodes), name, edges, results)
         node.fused = self.fused
         for index, result in enumerate(results):
             result.node, result.index, result.requires = node, index, True
         self.nodes.append(node)
         return node
+
+    def ask(self, question: Callable[[Gpu], Answer], gpu: Gpu, event: int = -1) -> Answer:
+        """Asks the GPU, and keeps the question with its answer. `event`: as `Question` has it."""
+        answer = question(gpu)
+        self.asked.append(Question(question, answer, event))
+        return answer
+
+    def end(self) -> None:
+        """Nothing runs any more: nodes and tensors that hold each other let go."""
+        for node in self.nodes:
+            node.back = None
+            node.metas = []
+            node.edges = []
 
     def forget(self, node: Node) -> None:
         """What a node keeps is let go: another one stands for it."""
@@ -279,7 +295,10 @@ class Graph:
 
     def _scratch(self, grad: Tensor, shape: Shape) -> None:
         """What thread blocks that share a sum's results write for each other (Reduce.cuh)."""
-        size = 0 if self.gpu is None or not is_dense(grad) else sum_scratch(grad, shape, self.gpu, self.torch)
+        if self.gpu is None or not is_dense(grad):
+            return
+        event = -1 if self.heap.stopped else len(self.heap.events)
+        size = self.ask(sum_question(grad, shape, self.torch), self.gpu, event)
         if size:
             self.heap.release(self.heap.allocate(size, "partial sums", Category.TEMPORARIES))
 

@@ -173,6 +173,12 @@ def view_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
 
 def is_dense(tensor: Tensor) -> bool:
     """Whether no element is skipped or shared (non-overlapping and dense)."""
+    if tensor.strides == contiguous(tensor.shape):
+        return 0 not in tensor.shape or _is_dense_in_order(tensor)
+    return _is_dense_in_order(tensor)
+
+
+def _is_dense_in_order(tensor: Tensor) -> bool:
     expected = 1
     for stride, size in sorted(zip(tensor.strides, tensor.shape, strict=True)):
         if size != 1:

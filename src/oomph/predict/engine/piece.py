@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from oomph.memory.categories import Category
+from oomph.predict.engine.asked import Question, with_slack
 from oomph.predict.engine.graph import Graph, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, numel
 from oomph.predict.engine.play import apply, link, run
@@ -46,6 +47,7 @@ class Piece:
     saves: storages of the program that nodes keep. uses: those of other sections that were read. early: what backward
     does before a checkpoint that is not reentrant runs `forward` again, which it does when the first saved tensor is
     asked for: it is handed the gradient, and `backward` all of its blocks in place of the gradient.
+    asked: what was asked about the GPU, with its answers.
     """
 
     forward: Template
@@ -66,6 +68,7 @@ class Piece:
     early: Template | None = None
     saves: frozenset[int] = frozenset()
     uses: frozenset[int] = frozenset()
+    asked: tuple[Question, ...] = ()
 
 
 def template(heap: Heap, begin: int, end: int, first_own: int, sizes: int | None = None) -> Template:
@@ -172,8 +175,11 @@ def build(
         saves=saves,
         uses=uses,
     )
-    if graph is None or not out.requires:
+    if graph is None:
         return piece
+    if not out.requires:
+        graph.end()
+        return replace(piece, asked=tuple(graph.asked))
     grad = Tensor(heap.hand_in(out.bytes, "gradient"), out.shape, out.strides, out.dtype)
     if reentrant or hold_grad:
         grad.storage.refs += 1
@@ -268,8 +274,10 @@ def _finished(piece: Piece, heap: Heap, graph: Graph, first: Node | None, count:
     if graph.unpacks and not graph.fused and graph.first_unpack[0] > events:
         begin, own = graph.first_unpack
         early = _alone(template(heap, events, begin, count + 1, own), count)
+    graph.end()
     return replace(
         piece,
+        asked=with_slack(graph.asked, heap.events, heap.sizes, begin or events),
         backward=template(heap, begin or events, len(heap.events), own or count + 1),
         loss_backward=loss,
         early=early,

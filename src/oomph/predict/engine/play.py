@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from oomph.memory.categories import Category
@@ -129,6 +130,7 @@ def drop(scope: Scope, number: int) -> None:
         scope.heap.release(storage)
 
 
+@cache
 def base_name(name: str) -> str:
     """`aten.mul.Tensor` without the overload."""
     parts = name.split(".")
@@ -215,9 +217,9 @@ def _tensors(arguments: Sequence[Any]) -> list[int | None]:
     """Numbers of the tensor arguments in order; lists of tensors are flattened."""
     found: list[int | None] = []
     for each in arguments:
-        if isinstance(each, Mapping):
+        if isinstance(each, dict):
             if "t" in each:
                 found.append(each["t"])
         elif isinstance(each, (list, tuple)):
-            found += [inner["t"] for inner in each if isinstance(inner, Mapping) and "t" in inner]
+            found += [inner["t"] for inner in each if isinstance(inner, dict) and "t" in inner]
     return found

@@ -30,12 +30,11 @@ def result_of(scope: Scope, number: int, inputs: Sequence[Tensor | None]) -> Ten
         dtype = "bf16"
     if scope.widening is not None and number in scope.widening.wide:
         dtype = "fp32"
-    tensor = Tensor(known, scope.shape(number), scope.strides(number), dtype)
-    source = next((each for each in inputs if each is not None and each.storage is known), None)
-    if (source is not None and not scope.graph and source.parameter) or (
-        source is not None and source.parameter
-    ):
-        tensor.parameter = source.parameter
+    tensor = scope.view(number, known, dtype)
+    for each in inputs:
+        if each is not None and each.storage is known:
+            tensor.parameter = each.parameter
+            break
     scope.tensors[number] = tensor
     return tensor
 

@@ -130,10 +130,22 @@ class Scope:
     def strides(self, number: int) -> Shape:
         """Its strides."""
         strides = self.program.tensors[number][2]
-        return (
-            contiguous(self.shape(number))
-            if strides is None
-            else tuple([self.values[text] for text in strides])
+        if strides is None:
+            return contiguous(self.shape(number))
+        values = self.values
+        return tuple([values[text] for text in strides])
+
+    def view(self, number: int, storage: Storage, dtype: str) -> Tensor:
+        """A tensor of the variant, on a storage."""
+        described = self.program.tensors[number]
+        values = self.values
+        shape = tuple([values[text] for text in described[1]])
+        strides = described[2]
+        return Tensor(
+            storage,
+            shape,
+            contiguous(shape) if strides is None else tuple([values[text] for text in strides]),
+            dtype,
         )
 
     def _outer(self, number: int) -> Tensor:
@@ -142,7 +154,7 @@ class Scope:
         storage = self.storages.get(storage_number)
         if storage is None:
             storage = self.storages[storage_number] = Storage(-1, f"outer:{storage_number}")
-        tensor = Tensor(storage, self.shape(number), self.strides(number), dtype)
+        tensor = self.view(number, storage, dtype)
         if described[0] == "parameter":
             tensor.parameter = described[2]
             tensor.requires = self.graph is not None and self.weights(described[2]).trainable

@@ -7,6 +7,8 @@ memory/kernels/attention.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from oomph.memory.kernels.attention import efficient_workspace_bytes, round_up, rounded_head
 from oomph.predict.engine.graph import Grads, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, contiguous, numel
@@ -32,11 +34,20 @@ def flash_package(call: Call) -> None:
 @rule("aten._scaled_dot_product_efficient_attention")
 def efficient(call: Call) -> None:
     """The same, for any dtype; a mask is saved too, and one that was learned has a gradient."""
-    capability = call.gpu.capability if call.gpu is not None else (8, 0)
+    gpu, graph = call.gpu, call.graph
     dropout = call.number(5, 0.0) > 0
 
     def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
-        return _efficient_back(heap, node, grads, capability, dropout)
+        def workspace(sizes: tuple[int, int, int, int, int], half: bool) -> int:
+            if gpu is None:
+                return efficient_workspace_bytes(*sizes, half, (8, 0), dropout)
+            return graph.ask(
+                lambda other: efficient_workspace_bytes(*sizes, half, other.capability, dropout),
+                gpu,
+                -1 if heap.stopped else len(heap.events),
+            )
+
+        return _efficient_back(heap, node, grads, workspace)
 
     bias = call.tensors[3] if len(call.tensors) > 3 else None
     node = _attention(call, back, 2, None if bias is None or not bias.requires else bias)
@@ -118,7 +129,7 @@ def _package_back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
 
 
 def _efficient_back(
-    heap: Heap, node: Node, grads: Grads, capability: tuple[int, int], dropout: bool
+    heap: Heap, node: Node, grads: Grads, workspace: Callable[[tuple[int, int, int, int, int], bool], int]
 ) -> list[Tensor | None]:
     grad = first(grads)
     query, key, value = node.metas[:3]
@@ -142,10 +153,8 @@ def _efficient_back(
         sums = [heap.allocate(row_sums, "row sums")]
         for storage in reversed(held):
             heap.release(storage)
-    workspace = efficient_workspace_bytes(
-        batch * heads, rows, key.shape[2], size, value.shape[-1], half, capability, dropout
-    )
-    heap.temporaries([workspace], "attention sums")
+    size_bytes = workspace((batch * heads, rows, key.shape[2], size, value.shape[-1]), half)
+    heap.temporaries([size_bytes], "attention sums")
     for storage in sums:
         heap.release(storage)
     return _wanted(heap, node, found)

@@ -10,7 +10,7 @@ from oomph.predict.engine.graph import Grads, Graph, Node
 from oomph.predict.engine.heap import Heap, Tensor
 
 
-@dataclass
+@dataclass(slots=True)
 class Call:
     """One operator as it runs: its tensor arguments in order (parameters among them), the other arguments as recorded,
     and the results, which are allocated already."""

@@ -5,6 +5,7 @@ Source: derivatives.yaml; aten/src/ATen/native/cuda/Embedding.cu (memory/kernels
 
 from __future__ import annotations
 
+from oomph.hardware.gpus import Gpu
 from oomph.memory.categories import Category
 from oomph.memory.kernels.embedding import Gradient
 from oomph.predict.engine.graph import Grads, Node
@@ -27,16 +28,21 @@ def embedding(call: Call) -> None:
     if call.name == "oomph.vocab_embedding":
         rows *= int(call.number(2, 1))
     count, width = numel(indices.shape), ITEM[indices.dtype]
-    multiprocessors = call.gpu.multiprocessors if call.gpu is not None else 108
-    torch = call.torch
+    gpu, torch, graph = call.gpu, call.torch, call.graph
 
     def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
         grad = first(grads)
         item = ITEM[grad.dtype]
-        gradient = Gradient(
-            count, width, rows, columns, item, 4 if item < 4 else item, multiprocessors, torch
-        )
-        sorting = gradient.sorting()
+
+        def takes(gpu: Gpu | None) -> tuple[dict[str, int], dict[str, int]]:
+            multiprocessors = 108 if gpu is None else gpu.multiprocessors
+            gradient = Gradient(
+                count, width, rows, columns, item, 4 if item < 4 else item, multiprocessors, torch
+            )
+            sorting = gradient.sorting()
+            return sorting, gradient.sums() if sorting else {}
+
+        sorting, summing = takes(None) if gpu is None else graph.ask(takes, gpu)
         held: list[Storage] = []
         for name, size in sorting.items():
             held.append(heap.allocate(size, name, Category.TEMPORARIES))
@@ -45,7 +51,7 @@ def embedding(call: Call) -> None:
                 held.remove(storage)
                 heap.release(storage)
         result = heap.new((rows, columns), grad.dtype)
-        for name, size in gradient.sums().items() if sorting else ():
+        for name, size in summing.items():
             storage = heap.allocate(size, name, Category.TEMPORARIES)
             if name in _AT_ONCE:
                 heap.release(storage)

@@ -6,8 +6,9 @@ SoftMax.cu; derivatives.yaml (native_layer_norm, _fused_rms_norm, _softmax).
 
 from __future__ import annotations
 
+from oomph.hardware.gpus import Gpu
 from oomph.memory.kernels.layer_norm import partial_bytes
-from oomph.predict.engine.graph import Grads, Node
+from oomph.predict.engine.graph import Grads, Graph, Node
 from oomph.predict.engine.heap import ITEM, Heap, Tensor, contiguous, numel
 from oomph.predict.engine.rules.base import Call, first, rule
 from oomph.predict.engine.rules.pointwise import like
@@ -21,8 +22,7 @@ def norm(call: Call) -> None:
     node = call.node(edges=arguments, results=call.results[:1])
     call.graph.save(node, arguments[0], *call.results[1:])
     node.metas = list(arguments)
-    multiprocessors = call.gpu.multiprocessors if call.gpu is not None else 108
-    torch = call.torch
+    gpu, torch, graph = call.gpu, call.torch, call.graph
 
     def back(heap: Heap, node: Node, grads: Grads) -> list[Tensor | None]:
         grad, source = first(grads), node.metas[0]
@@ -37,12 +37,19 @@ def norm(call: Call) -> None:
             found.append(heap.new(weight.shape, weight.dtype))
             columns = numel(weight.shape)
             rows = numel(source.shape) // max(1, columns)
-            partials.append(partial_bytes(rows, columns, ITEM[weight.dtype], multiprocessors, torch))
+            partials.append(_partial(graph, gpu, (rows, columns, ITEM[weight.dtype]), torch))
         heap.temporaries(partials, "partial gradients")
         heap.release(held.storage)
         return found
 
     node.back = back
+
+
+def _partial(graph: Graph, gpu: Gpu | None, sizes: tuple[int, int, int], torch: tuple[int, int]) -> int:
+    """Bytes of a weight's partial gradients; a GPU that is not named is taken to be an A100."""
+    if gpu is None:
+        return partial_bytes(*sizes, 108, torch)
+    return graph.ask(lambda gpu: partial_bytes(*sizes, gpu.multiprocessors, torch), gpu)
 
 
 @rule("aten._softmax", "aten._safe_softmax", "aten._log_softmax")
