@@ -264,3 +264,22 @@ def test_what_could_not_be_learned_is_no_change():
     assert [each.change.key for each in found.suspects] == ["machine.type"]
     assert "not known of each run, and not compared there: git.dirty" in found.notes
     assert [each.change.key for each in diff(known, [hurried]).suspects] == ["machine.type"]
+
+
+def test_one_long_batch_that_failed_is_no_unlikely_cause():
+    """Its forward never ended: what forwards kept is of the steps before it, whose batches were the same."""
+    common = {"forward.kept": 600 * MIB, "phase.backward.peak": 3000 * MIB}
+    before = RunFacts(
+        path="a", id="a", values={**common, "batch.elements": 8192, "phase.forward.peak": 2000 * MIB}
+    )
+    values = {
+        **common,
+        "batch.elements": 65536,
+        "phase.forward.peak": 2400 * MIB,
+        "failed.phase": "forward",
+        "failed.step": 3,
+        "failed.request": 4000 * MIB,
+    }
+    found = diff(RunFacts(path="b", id="b", values=values), [before])
+    assert found.suspects[0].change.key == "batch.elements"
+    assert found.suspects[0].suspicion is Suspicion.EXPLAINS

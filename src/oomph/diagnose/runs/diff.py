@@ -152,8 +152,12 @@ def _moved(judged: Judged, placed: Situation) -> list[int] | None:
     if not known:
         return None
     freer = "free.least" in judged.parts
-    return [(-1 if freer and part == "free.least" else 1) * _way(change)
+    ways = [(-1 if freer and part == "free.least" else 1) * _way(change)
             for part, change in zip(_names(judged, changes), known, strict=False)]  # fmt: skip
+    # What the phase that failed would have left behind is in none of the parts: they are of the steps before.
+    failed = placed.after.text("failed.phase")
+    wanted = placed.phase_change(failed) if failed in judged.phases else None
+    return [*(way for way in ways if way), _way(wanted)] if wanted else ways
 
 
 def _peaks_went_the_other_way(judged: Judged, placed: Situation) -> bool:
