@@ -347,3 +347,33 @@ def test_a_forked_child_is_no_rank(record, tmp_path):
     assert rank.notes == ()
     assert rank.outcome is Outcome.COMPLETED
     assert Phase.SAVE not in rank.summaries
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"exports": [5]}, {"exports": "nowhere"}, {"device": "cuda:0"}],
+    ids=["number", "place", "device"],
+)
+def test_arguments_that_make_no_sense_are_named(record, options):
+    with pytest.raises(
+        UsageError, match=next(iter(options)) if options != {"exports": "nowhere"} else "'nowhere'"
+    ):
+        record(**options)
+
+
+def test_an_object_that_answers_no_question_is_no_model(record):
+    class Odd:
+        def __getattr__(self, name):
+            raise RuntimeError(f"no {name} here")
+
+    with pytest.raises(UsageError, match="model is a Odd"):
+        record(model=Odd())
+
+
+def test_a_run_directory_that_no_file_system_takes_costs_the_files_only(record, monkeypatch, capsys):
+    monkeypatch.delenv("OOMPH_RUN_DIR", raising=False)
+    net, optimizer = net_and_optimizer()
+    with record(run_dir="a\0b") as run:
+        train(net, optimizer)
+    assert run.directory is None
+    assert "kept in memory only" in capsys.readouterr().err

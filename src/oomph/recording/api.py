@@ -65,6 +65,9 @@ def record(
     from oomph.recording.watching import check_models
 
     _check(longest, evaluation, steps, every)
+    exports = _places(exports)
+    if device is not None and not hasattr(device, "begin"):
+        raise UsageError(f"device is a {type(device).__name__}: it is to be an oomph.probe.base.Device.")
     while _current and not _current[-1].active:
         _current.pop()
     if _current:
@@ -137,6 +140,17 @@ def _check(longest: object, evaluation: object, steps: object, every: object) ->
         raise UsageError(f"every={every!r} is to be seconds, 0 or more.")
 
 
+def _places(exports: Iterable[str]) -> tuple[str, ...]:
+    """What `exports` names; one alone may stand without a list."""
+    places = (exports,) if isinstance(exports, str) else tuple(exports)
+    for place in places:
+        if not isinstance(place, str):
+            raise UsageError(
+                f"exports has a {type(place).__name__}: each is to be text, like prometheus:FILE."
+            )
+    return places
+
+
 def _make(
     run_dir: str | os.PathLike[str] | None,
     name: str,
@@ -176,7 +190,7 @@ def _make(
             troubles.complain(
                 f"{found} has a rank {rank.rank} that still records: this one goes to {directory}"
             )
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name that no file system takes is a ValueError
         directory = None
         troubles.complain(f"no run directory can be made, records are kept in memory only: {error}")
     return Recording(device, rank, directory, troubles, every=float(every), listeners=listeners)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from oomph.errors import UsageError
 from oomph.evidence.run.model import End, Header, Note, OomRecord, PhaseRecord, Record, StepRecord
 from oomph.phases import Phase
 from oomph.recording import libraries
@@ -110,7 +111,12 @@ class Recording:
 
     def watch(self, model: object = None, optimizer: object = None) -> None:
         """Watches models and optimizers (one, or several in a list, tuple or dict) from now on."""
-        watch(self, model, optimizer)
+        try:
+            watch(self, model, optimizer)
+        except UsageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - an object of the job's that does not let itself be watched
+            self.trouble(error)
 
     def join(self) -> Recording:
         """`oomph.record()` while this one records: the same recording, which ends when all have ended."""

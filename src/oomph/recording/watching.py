@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 def check_models(model: object) -> None:
     """Raises UsageError for what is no module."""
     for one in _each(model):
-        if not hasattr(one, "register_forward_pre_hook"):
+        try:
+            is_module = hasattr(one, "register_forward_pre_hook")
+        except Exception:  # noqa: BLE001 - an object that answers no question is no module
+            is_module = False
+        if not is_module:
             raise UsageError(
                 f"model is a {type(one).__name__}: it is to be a torch.nn.Module, or several of them."
             )
