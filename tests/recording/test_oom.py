@@ -220,3 +220,23 @@ def test_a_ledger_of_counters_that_cannot_be_true_is_none_that_lies():
     ledger = ledger_of(record)
     assert ledger["allocated_bytes"] == 5
     assert "cached_bytes" not in ledger
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [(SystemExit(3), "oom"), (RuntimeError("giving up"), "oom"), (SystemExit(0), "completed")],
+)
+def test_who_gives_up_over_a_failed_request_has_not_gone_on(record, device, last, outcome):
+    net = Fails(device)
+    run = record(model=net, device=device)
+    net.fails = True
+
+    def gives_up():
+        try:
+            net(torch.ones(3, 4))
+        except torch.OutOfMemoryError:
+            raise last from None
+
+    with pytest.raises(type(last)), run:
+        gives_up()
+    assert told(run)[-1] == f"end {outcome}"

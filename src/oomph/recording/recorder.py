@@ -271,7 +271,7 @@ class Recording:
         self.ended_with = id(error) if error is not None else 0
         outcome = outcome_of(error)
         # Who catches it, prints something and leaves has not gone on.
-        if outcome == "completed" and self.failures.open is not None and not self._leaves_in_order(error):
+        if self.failures.open is not None and self._gives_up(error):
             outcome = "oom"
         self.phases.finish(type(error).__name__ if error is not None else "")
         self.book.close()
@@ -284,8 +284,11 @@ class Recording:
         sentence = said(self.failures.last, self.rank.rank, self.rank.world_size, self.directory)
         return lambda: None if self.quiet else say(sentence)
 
-    def _leaves_in_order(self, error: BaseException | None) -> bool:
-        return isinstance(error, SystemExit) and error.code in (None, 0)
+    def _gives_up(self, error: BaseException | None) -> bool:
+        """Whether the job ends for a failed request after which it never went on: by exit(3) or an error of its own."""
+        if isinstance(error, SystemExit):
+            return error.code not in (None, 0)
+        return error is None or out_of_memory(error.__context__) is not None
 
     def _take_away(self) -> None:
         self.background.stop()
