@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from functools import cached_property
 
 from oomph.memory.categories import CATEGORIES, Category
 from oomph.predict.sink import Template
@@ -13,33 +13,37 @@ from oomph.predict.sink import Template
 Label = tuple[Category, str]
 
 _NUMBER = {category: number for number, category in enumerate(CATEGORIES)}
-_KNOWN: WeakKeyDictionary[Template, Digest] = WeakKeyDictionary()
+#: Under which name a template has its digest.
+_NAME = "_digest"
+_Columns = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class Digest:
     """`survivors`: the template's own blocks that it leaves. `gone`: handed blocks that it frees. `peak_parts`: bytes
     of its own blocks that are alive at its peak, by label; `peak_gone`: handed blocks that are freed by then;
-    `net_parts`: bytes of what it leaves, by label. `numbers`, `frees`, `sizes`, `categories`: its events as columns
-    (block, whether it is a free, bytes, number of the category), without blocks of 0 bytes."""
+    `net_parts`: bytes of what it leaves, by label. `template`: its events, sizes and labels."""
 
     survivors: tuple[int, ...]
     gone: tuple[int, ...]
     peak_parts: dict[Label, int]
     peak_gone: tuple[int, ...]
     net_parts: dict[Label, int]
-    numbers: tuple[int, ...]
-    frees: tuple[int, ...]
-    sizes: tuple[int, ...]
-    categories: tuple[int, ...]
+    template: tuple[Sequence[int], Sequence[int], Sequence[Label]]
+
+    @cached_property
+    def columns(self) -> _Columns:
+        """The events as columns (block, whether it is a free, bytes, number of the category), without blocks of 0
+        bytes: for a replay, which a search does not make."""
+        return _columns(*self.template)
 
 
 def digest(template: Template) -> Digest:
     """The template's digest, kept as long as the template. Raises ValueError for a template that contradicts
     itself: a block freed twice, or a `peak` or `net` that its events do not give."""
-    known = _KNOWN.get(template)
+    known: Digest | None = template.__dict__.get(_NAME)
     if known is None:
-        known = _KNOWN[template] = _worked_out(template)
+        known = template.__dict__[_NAME] = _worked_out(template)
     return known
 
 
@@ -59,7 +63,7 @@ def _worked_out(template: Template) -> Digest:
         _by_label(template, (block for block in own if block in at_peak)),
         tuple(block for block in handed if block not in at_peak),
         _by_label(template, survivors),
-        *_columns(template),
+        (template.events, template.sizes, template.labels),
     )
 
 
@@ -95,12 +99,12 @@ def _by_label(template: Template, blocks: Iterable[int]) -> dict[Label, int]:
     return dict(parts)
 
 
-def _columns(template: Template) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    events = [event for event in template.events if template.sizes[event if event >= 0 else ~event]]
+def _columns(events: Sequence[int], sizes: Sequence[int], labels: Sequence[Label]) -> _Columns:
+    events = [event for event in events if sizes[event if event >= 0 else ~event]]
     numbers = tuple(event if event >= 0 else ~event for event in events)
     return (
         numbers,
         tuple(int(event < 0) for event in events),
-        tuple(template.sizes[number] for number in numbers),
-        tuple(_NUMBER[template.labels[number][0]] for number in numbers),
+        tuple(sizes[number] for number in numbers),
+        tuple(_NUMBER[labels[number][0]] for number in numbers),
     )

@@ -65,14 +65,15 @@ class EventSink:
         if len(handed) != first:
             raise ValueError(f"The template takes {first} blocks and was given {len(handed)}.")
         work = digest(template)
+        numbers, frees, sizes, categories = work.columns
         streams = self._taken(template, handed)
         own = len(template.sizes) - first
         handles = [*handed, *range(self._next, self._next + own)]
         self._next += own
-        self.blocks.extend(map(handles.__getitem__, work.numbers))
-        self.frees.extend(work.frees)
-        self.sizes.extend(work.sizes)
-        self.categories.extend(work.categories)
+        self.blocks.extend(map(handles.__getitem__, numbers))
+        self.frees.extend(frees)
+        self.sizes.extend(sizes)
+        self.categories.extend(categories)
         self.streams.extend(streams)
         self.phases.extend([self._phase] * len(streams))
         kept = [*handed, *([-1] * own)]
@@ -87,7 +88,8 @@ class EventSink:
     def _taken(self, template: Template, handed: Sequence[int]) -> list[int]:
         """The streams of the template's events, after the handed blocks that it frees are no longer alive."""
         work = digest(template)
-        streams = [0] * len(work.numbers)
+        numbers = work.columns[0]
+        streams = [0] * len(numbers)
         for number in work.gone:
             known = self._live.pop(handed[number], None)
             if known is None or known[0] != template.sizes[number]:
@@ -96,7 +98,7 @@ class EventSink:
                     f"{'none' if known is None else known[0]}."
                 )
             if known[0] and known[1]:  # rare: a buffer that another stream made
-                streams[work.numbers.index(number)] = known[1]
+                streams[numbers.index(number)] = known[1]
         return streams
 
     def _append(self, handle: int, free: int, known: tuple[int, int, int]) -> None:

@@ -64,8 +64,8 @@ class Levels:
         highs += [(place, high + held[calls]) for place, high, calls in self.found]
         peaks: dict[Place, int] = {}
         for place, high in highs:
-            if _BETWEEN not in place[1]:
-                peaks[place] = max(high, peaks.get(place, 0))
+            if high > peaks.get(place, -1):
+                peaks[place] = high
         return peaks
 
 
@@ -88,6 +88,13 @@ class _Alone(PeakSink):
         else:
             stepper.step(self, call.parameters, call.first)
         return self._high
+
+    def play(self, template: Template, handed: Sequence[int] = ()) -> list[int]:
+        """Runs a template; an optimizer asks for no handles of it (optimizers/script.py)."""
+        assert not handed
+        self._high = max(self._high, self._level + template.peak)
+        self._level += template.net
+        return []
 
     def _write(self, change: Mapping[Label, int]) -> None:
         del change
@@ -128,6 +135,8 @@ class PlacesSink(PeakSink):
         self._levels = Levels()
         self._times: Counter[tuple[Phase, str]] = Counter()
         self._place: Place | None = None
+        #: Whether that is between the layers at the ends: such places are not kept.
+        self._between = False
 
     @property
     def current_bytes(self) -> int:
@@ -140,6 +149,7 @@ class PlacesSink(PeakSink):
         named = (phase, _role(where, self._layers, self._near))
         self._times[named] += 1
         self._place = (*named, self._times[named])
+        self._between = _BETWEEN in named[1]
 
     def alloc(self, size_bytes: int, category: Category, name: str, stream: int = 0) -> int:  # noqa: ARG002 - as every sink
         """A new block; returns its handle."""
@@ -180,6 +190,7 @@ class PlacesSink(PeakSink):
         """The optimizer is called, or cuBLAS takes a workspace."""
         assert self._place is not None
         self._close()
+        assert not self._between
         self._levels.calls.append(Call(self._place, self._level, first, parameters, workspace))
 
     def finished(self) -> Levels:
@@ -188,7 +199,7 @@ class PlacesSink(PeakSink):
         return self._levels
 
     def _close(self) -> None:
-        if self._place is not None:
+        if self._place is not None and not self._between:
             self._levels.found.append((self._place, self._high, len(self._levels.calls)))
         self._high = self._level
 

@@ -59,14 +59,18 @@ def operators_of(setup: Setup, name: str) -> frozenset[str]:
 
 def _weights(setup: Setup, frozen: frozenset[str], joined: bool) -> Weights:
     """What parameters are, where some do not train."""
-    if joined:
-        return lambda name: _trained(setup.weight(name))
-    if not frozen:
-        return setup.weight
+    known: dict[str, Weight] = {}
 
     def weight(name: str) -> Weight:
-        found = setup.weight(name)
-        return replace(found, trainable=False) if name in frozen else found
+        found = known.get(name)
+        if found is None:
+            found = setup.weight(name)
+            if joined:
+                found = _trained(found)
+            elif name in frozen:
+                found = replace(found, trainable=False)
+            known[name] = found
+        return found
 
     return weight
 

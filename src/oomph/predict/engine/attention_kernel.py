@@ -8,7 +8,7 @@ from typing import Any
 from oomph.errors import UsageError
 from oomph.predict.engine.scope import Scope
 
-_FLASH = "aten._scaled_dot_product_flash_attention"
+FLASH = "aten._scaled_dot_product_flash_attention"
 _EFFICIENT = "aten._scaled_dot_product_efficient_attention"
 
 
@@ -17,7 +17,7 @@ def chosen_kernel(scope: Scope, packet: str, arguments: Sequence[Any]) -> tuple[
     8.0, and the memory-efficient kernel takes no grouped heads (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp).
     Raises UsageError for what would run as ordinary operators, or not at all."""
     old = scope.gpu is not None and tuple(scope.gpu.capability) < (8, 0)
-    if packet != _FLASH or not (old or scope.efficient):
+    if packet != FLASH or not (old or scope.efficient):
         return packet, arguments
     query, key = (scope.shape(each["t"]) for each in arguments[:2])
     if query[1] != key[1]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from oomph.memory.categories import Category
 from oomph.predict.sink import rounded
@@ -72,6 +73,7 @@ def numel(shape: Shape) -> int:
     return count
 
 
+@lru_cache(maxsize=16384)
 def contiguous(shape: Shape) -> Shape:
     """Row-major strides."""
     strides = [1] * len(shape)

@@ -8,13 +8,13 @@ from typing import Any
 
 from oomph.memory.categories import Category
 from oomph.predict.engine import int8
-from oomph.predict.engine.attention_kernel import chosen_kernel
+from oomph.predict.engine.attention_kernel import FLASH, chosen_kernel
 from oomph.predict.engine.casting import cast_again, cast_weight, let_used_go
 from oomph.predict.engine.compiled import Partition
 from oomph.predict.engine.context_parallel import goes_round, ring_of
 from oomph.predict.engine.dequantizing import dequantized, dequantizes_again, keep_input, weight_of
 from oomph.predict.engine.entering import enter
-from oomph.predict.engine.heap import Shape, Tensor
+from oomph.predict.engine.heap import Shape, Storage, Tensor
 from oomph.predict.engine.results import (
     counts_places,
     hand_back,
@@ -33,6 +33,7 @@ def run(scope: Scope, section: Section) -> None:
     """Plays the items in order. Raises UsageError for an operator that has no rule and would need one."""
     inlet = -1 if section.inlet is None else scope.program.tensors[section.inlet][0]
     late: list[int] = []
+    graph, returns = scope.graph, scope.returns
     for number, item in enumerate(section.items):
         if number == scope.stop and scope.stop_added < 0:
             if scope.saves_results:
@@ -48,18 +49,18 @@ def run(scope: Scope, section: Section) -> None:
         if item[0] == "drop_previous":
             late.append(item[1])
             continue
-        saves, added = 0 if scope.graph is None else scope.graph.saves, scope.last_added
+        saves, added = 0 if graph is None else graph.saves, scope.last_added
         operate(scope, item[1], item[2], item[3])
-        if scope.graph is not None and scope.graph.saves > saves:
+        if graph is not None and graph.saves > saves:
             scope.last_save = number
             made = [scope.tensor(each).storage for each in item[3] if each is not None]
             if scope.last_added == added:
                 scope.last_added = -1
             if scope.stop < 0:
-                scope.saves_results = any(each in made for each in scope.graph.nodes[-1].saved)
-        if not scope.returns.isdisjoint(item[3]):
+                scope.saves_results = any(each in made for each in graph.nodes[-1].saved)
+        if returns and not returns.isdisjoint(item[3]):
             scope.returned = (len(scope.heap.events), len(scope.heap.sizes))
-            scope.returned_nodes = 0 if scope.graph is None else len(scope.graph.nodes)
+            scope.returned_nodes = 0 if graph is None else len(graph.nodes)
         if scope.partition is not None:
             _free_used(scope, scope.partition, number)
     # What the next layer would drop of this one: training keeps it for backward anyway.
@@ -141,10 +142,12 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
     """One operator: what it allocates, then its node."""
     if scope.instead is not None and scope.instead(scope, name, arguments, results):
         return
-    heap = scope.heap
-    packet, arguments = chosen_kernel(scope, base_name(name), arguments)
+    heap, graph, known = scope.heap, scope.graph, scope.tensors
+    packet = base_name(name)
+    if packet == FLASH:
+        packet, arguments = chosen_kernel(scope, packet, arguments)
     numbers = _tensors(arguments)
-    inputs = [None if number is None else scope.tensor(number) for number in numbers]
+    inputs = [None if each is None else known.get(each) or scope.tensor(each) for each in numbers]
     if scope.autocast:
         cast_again(scope, packet, numbers, inputs)
     if scope.low and not scope.low.isdisjoint(numbers):
@@ -170,37 +173,40 @@ def operate(scope: Scope, name: str, arguments: Sequence[Any], results: Sequence
         return
     narrowed = [] if widening is None else widening.before(scope, packet, numbers, inputs, results)
     held = dequantized(scope, weight, inputs)
-    copied, copied_back = staged(packet, inputs[0] if inputs else None, arguments, scope.torch)
-    copy = heap.allocate(copied, "copy for a collective", Category.COMMUNICATION)
-    ring = ring_of(packet, inputs, scope.ring)
-    passing = [] if ring is None else ring.before(heap)
+    passing: list[Storage] = []
+    copied_back = 0
+    if packet.startswith("oomph."):
+        copied, copied_back = staged(packet, inputs[0] if inputs else None, arguments, scope.torch)
+        if copied:
+            passing.append(heap.allocate(copied, "copy for a collective", Category.COMMUNICATION))
+    ring = None if scope.ring == 1 else ring_of(packet, inputs, scope.ring)
+    if ring is not None:
+        passing[:0] = ring.before(heap)
     if packet == "oomph.rope":
         lies_where(scope, inputs[0], results[0])
     keeps = scope.policy is not None and scope.policy(packet)
     if keeps and scope.given:
         hand_back(scope, results)
     made = [result_of(scope, number, inputs) for number in results if number is not None]
-    if scope.graph is not None and not scope.leaves.isdisjoint(results):
+    if graph is not None and scope.leaves and not scope.leaves.isdisjoint(results):
         made_leaf(scope, made[0])
-    if keeps and scope.graph is None:
+    if keeps and graph is None:
         for each, number in zip(made, (n for n in results if n is not None), strict=True):
             if each.storage.number >= 0 and is_wanted(scope, number):
                 each.storage.refs += 1
                 scope.kept.append(each.storage)
     if packet == "aten.masked_scatter":
         counts_places(heap, made[0])
-    for storage in held:
+    for storage in (*held, *passing):
         heap.release(storage)
-    for storage in (*passing, *((copy,) if copied else ())):
-        heap.release(storage)
-    if scope.graph is not None and any(each is not None and each.requires for each in inputs):
-        enter(scope, packet, inputs, arguments, made, scope.graph)
+    if graph is not None and any([each is not None and each.requires for each in inputs]):
+        enter(scope, packet, inputs, arguments, made, graph)
         if copied_back:
-            stages_again(scope.graph, copied_back)
+            stages_again(graph, copied_back)
         if ring is not None:
-            goes_round(scope.graph, ring)
+            goes_round(graph, ring)
         if held:
-            dequantizes_again(scope.graph, [scope.heap.sizes[each.number] for each in held])
+            dequantizes_again(graph, [heap.sizes[each.number] for each in held])
             if scope.keeps_inputs:
                 keep_input(scope, inputs[-2])
     if scope.passing:
