@@ -5,7 +5,7 @@
 Llama-3.1-8B, full fine-tuning on 8 GPUs of 24 GB, a job that does not fit: the search over combinations of changes is
 timed in a process that has planned before, each time of a job that was not searched before. Printed are how many
 candidates it weighed, its seconds without and with the replay of the best few, and the seconds that 5,000 candidates
-take at that pace (promised: 5).
+take at that pace (promised: 5). Then a search in which every change is allowed, which weighs 5,000 candidates indeed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import argparse
 import statistics
 import sys
 import time
+from collections.abc import Collection
 
 from oomph.job.model import Batch, Framework, Hardware, Job, Parallel, Precision
 from oomph.job.names import model
 from oomph.predict.plan import plan
-from oomph.remedy.search import fit
+from oomph.remedy.changes import ALLOWANCES
+from oomph.remedy.search import MOST, fit
 
 CANDIDATES, MOST_SECONDS = 5000, 5.0
 
@@ -40,18 +42,27 @@ def main() -> int:
         f"{found.tried} candidates in {alone[0]:.2f} s, {whole[0]:.2f} s with the replay of the best: "
         f"{CANDIDATES:,} in {pace:.2f} s, {worked:.2f} of the processor (at most {MOST_SECONDS:.0f})"
     )
-    return int(pace > MOST_SECONDS)
+    everything = timed(runs, 4096, replay=False, allow=ALLOWANCES, most=CANDIDATES)
+    print(
+        f"with every change allowed {CANDIDATES:,} in {everything[0]:.2f} s, {everything[1]:.2f} of the processor "
+        f"(at most {MOST_SECONDS:.0f})"
+    )
+    return int(max(pace, everything[0]) > MOST_SECONDS)
 
 
-def timed(runs: int, sequence: int, *, replay: bool) -> tuple[float, float]:
+def timed(
+    runs: int, sequence: int, *, replay: bool, allow: Collection[str] = (), most: int = MOST
+) -> tuple[float, float]:
     """Median seconds of a search on the clock, and those that the processor worked."""
     clock, processor = [], []
     for number in range(runs):
         asked = job(sequence + 256 * number)
         began, worked = time.perf_counter(), time.process_time()
-        fit(asked, replay=replay)
+        found = fit(asked, replay=replay, allow=allow, most=most)
         clock.append(time.perf_counter() - began)
         processor.append(time.process_time() - worked)
+        if most != MOST and found.tried < most:
+            raise SystemExit(f"the search ended after {found.tried:,} candidates")
     return statistics.median(clock), statistics.median(processor)
 
 
