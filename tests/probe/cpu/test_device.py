@@ -176,6 +176,13 @@ def test_without_a_capacity_the_reason_is_given(card):
     assert "OOMPH_CPU_CAPACITY" in now.missing
 
 
+def test_a_card_that_was_overfull_before_is_said_to_be(card):
+    big = torch.ones(3 << 18)  # 3 MiB
+    assert any("more than the card's 2.00 MiB" in limit for limit in card(2 << 20).limits)
+    assert not any("more than the card's" in limit for limit in card(1 << 40).limits)
+    del big
+
+
 def test_allocator_settings_of_the_environment_count(card, monkeypatch):
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     device = card()

@@ -20,7 +20,7 @@ from oomph.probe.cpu.mode import is_plain, make_mode, push, remove
 from oomph.probe.cpu.snapshot import configuration, content, summary, write
 from oomph.probe.cpu.storages import Storages
 from oomph.probe.model import Counters
-from oomph.units import size_given
+from oomph.units import format_bytes, size_given
 
 #: How large the card is ("2GiB"); without it, as large as is asked of it.
 CAPACITY = "OOMPH_CPU_CAPACITY"
@@ -57,6 +57,7 @@ class CpuDevice:
         self._closed = False
         accumulate.measure()
         self._adopt()
+        self._say_if_full()
         push(self._mode)
         resizing.install(self._storages)
         _open.add(self)
@@ -88,6 +89,16 @@ class CpuDevice:
             # Sparse tensors have no storage, and objects may be just being made or taken apart.
             with suppress(NotImplementedError, RuntimeError, ReferenceError):
                 self._storages.adopt(found.untyped_storage() if what == 1 else found)
+
+    def _say_if_full(self) -> None:
+        """What was there before is counted, and cannot be refused any more."""
+        there = self._card.allocator.counts.all.reserved_bytes.current
+        if self.capacity_bytes is not None and there > self.capacity_bytes:
+            text = (
+                f"tensors that were there when the recording began need {format_bytes(there)}, more than the card's "
+                f"{format_bytes(self.capacity_bytes)} ({CAPACITY}): a request for more fails until they are freed"
+            )
+            self.limits += (text,)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
