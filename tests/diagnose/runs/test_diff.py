@@ -272,7 +272,7 @@ def test_one_long_batch_that_failed_is_no_unlikely_cause():
     before = RunFacts(
         path="a", id="a", values={**common, "batch.elements": 8192, "phase.forward.peak": 2000 * MIB}
     )
-    values = {
+    values: dict[str, Value] = {
         **common,
         "batch.elements": 65536,
         "phase.forward.peak": 2400 * MIB,
