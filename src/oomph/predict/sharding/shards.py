@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeVar
 
 from oomph.memory.categories import Category
@@ -66,12 +67,29 @@ def trainable(units: Sequence[Unit]) -> list[UnitParameter]:
 
 def for_each(units: Sequence[Unit], make: Callable[[Unit], _Made]) -> list[_Made]:
     """`make` of each unit; units with the same parameters share what was made of the first."""
-    by_identity: dict[int, _Made] = {}
-    by_value: dict[tuple[UnitParameter, ...], _Made] = {}
-    for unit in units:
-        place = id(unit.parameters)
-        if place not in by_identity:
-            if unit.parameters not in by_value:
-                by_value[unit.parameters] = make(unit)
-            by_identity[place] = by_value[unit.parameters]
-    return [by_identity[id(unit.parameters)] for unit in units]
+    by_kind: dict[int, _Made] = {}
+    kinds = [_kind(unit.parameters) for unit in units]
+    for unit, kind in zip(units, kinds, strict=True):
+        if kind not in by_kind:
+            by_kind[kind] = make(unit)
+    return [by_kind[kind] for kind in kinds]
+
+
+#: Numbers of equal parameters; and the number of each tuple that was seen, which is kept, so that its identity stays
+#: its own. A search asks for those of the same few tuples many times.
+_NUMBERS: dict[tuple[UnitParameter, ...], int] = {}
+_SEEN: dict[int, tuple[tuple[UnitParameter, ...], int]] = {}
+_MOST_SEEN = 100_000
+_NEXT = count()
+
+
+def _kind(parameters: tuple[UnitParameter, ...]) -> int:
+    """A number that equal parameters share."""
+    known = _SEEN.get(id(parameters))
+    if known is None:
+        if len(_SEEN) >= _MOST_SEEN:
+            _SEEN.clear()
+            _NUMBERS.clear()
+        number = _NUMBERS.setdefault(parameters, next(_NEXT))
+        known = _SEEN[id(parameters)] = (parameters, number)
+    return known[1]
