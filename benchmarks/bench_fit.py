@@ -4,8 +4,9 @@
 
 Llama-3.1-8B, full fine-tuning on 8 GPUs of 24 GB, a job that does not fit: the search over combinations of changes is
 timed in a process that has planned before, each time of a job that was not searched before. Printed are how many
-candidates it weighed, its seconds without and with the replay of the best few, and the seconds that 5,000 candidates
-take at that pace (promised: 5). Then a search in which every change is allowed, which weighs 5,000 candidates indeed.
+candidates it weighed, and its seconds without and with the replay of the best few. Then a search in which every change
+is allowed, which weighs 5,000 candidates (promised: 5 s). The first is over sooner, and slower for each candidate: what a
+search does once weighs more in it; what 5,000 would take at its pace is printed, and no promise.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ def main() -> int:
     pace, worked = (seconds / found.tried * CANDIDATES for seconds in alone)
     print(
         f"{found.tried} candidates in {alone[0]:.2f} s, {whole[0]:.2f} s with the replay of the best: "
-        f"{CANDIDATES:,} in {pace:.2f} s, {worked:.2f} of the processor (at most {MOST_SECONDS:.0f})"
+        f"at that pace {CANDIDATES:,} in {pace:.2f} s, {worked:.2f} of the processor"
     )
     everything = timed(runs, 4096, replay=False, allow=ALLOWANCES, most=CANDIDATES)
     print(
         f"with every change allowed {CANDIDATES:,} in {everything[0]:.2f} s, {everything[1]:.2f} of the processor "
         f"(at most {MOST_SECONDS:.0f})"
     )
-    return int(max(pace, everything[0]) > MOST_SECONDS)
+    return int(everything[0] > MOST_SECONDS)
 
 
 def timed(

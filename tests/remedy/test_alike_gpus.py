@@ -10,11 +10,9 @@ from oomph.hardware.names import gpu
 from oomph.job.model import Batch, Checkpointing, Framework, Hardware, Job, Parallel, Precision
 from oomph.job.names import model
 from oomph.job.resolve import resolve
-from oomph.phases import Phase
 from oomph.predict.engine.asked import Question, same_answers, with_slack
 from oomph.predict.plan import peak_bytes
-from oomph.remedy.changes import axes
-from oomph.remedy.combinations import Combinations
+from oomph.remedy.search import fit
 from oomph.remedy.short import short_peak_bytes
 
 GPUS = ("l4", "a100-40gb", "h100-80gb", "h200", "b200", "b300")
@@ -90,7 +88,6 @@ def test_a_search_leaves_the_collector_as_it_was() -> None:
     def fails(_: Job) -> int:
         raise RuntimeError("no prediction")
 
-    search = Combinations(job("l4"), 1, 0.0, fails, 10)
     with pytest.raises(RuntimeError, match="no prediction"):
-        search.run(axes(job("l4"), ()), frozenset(Phase))
+        fit(job("l4"), predictor=fails, replay=False)
     assert gc.get_threshold() == before

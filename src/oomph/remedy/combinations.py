@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
 from oomph.errors import UsageError
 from oomph.job.model import Job
@@ -26,10 +24,6 @@ _NOT_SEARCHED = ("allocator", "load")
 _WORTH = 0.01
 #: Of an axis with many values (micro-batches), so many are tried.
 _VALUES = 6
-#: New objects after which Python looks for cycles among them during a search. What a search makes holds few cycles:
-#: 5,000 candidates without one look took 92 MiB in place of 88, and looks after each 50,000 objects took a seventh of
-#: the time.
-_NEW_OBJECTS = 5_000_000
 
 
 class Combinations:
@@ -52,10 +46,6 @@ class Combinations:
 
     def run(self, offered: Mapping[str, tuple[Change, ...]], failing: frozenset[Phase]) -> None:
         """Looks at combinations of changes that can lower a phase that fails."""
-        with _seldom_collecting():
-            self._run(offered, failing)
-
-    def _run(self, offered: Mapping[str, tuple[Change, ...]], failing: frozenset[Phase]) -> None:
         items = [
             (number, change)
             for number, (axis, changes) in enumerate(offered.items())
@@ -171,18 +161,6 @@ class Combinations:
             return None
         distance = sum(_DISTANCE[change.numerics] + (change.axis in _LAYOUT) for change in changes)
         return Choice(tuple(changes), job, peak, upper(job, peak), self._room_of(job), its, distance)
-
-
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Python's collector looks at new objects less often meanwhile; where it is off, it stays off."""
-    before = gc.get_threshold()
-    if before[0]:
-        gc.set_threshold(max(before[0], _NEW_OBJECTS), *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _thinned(changes: list[Change]) -> list[Change]:

@@ -19,6 +19,7 @@ from oomph.predict.model import Plan
 from oomph.remedy.changes import ALLOWANCES, Change, axes
 from oomph.remedy.changes.shard import Shard
 from oomph.remedy.choice import Choice, key_of
+from oomph.remedy.collecting import seldom_collecting
 from oomph.remedy.combinations import Combinations
 from oomph.remedy.costs import Cost, cost
 from oomph.remedy.pareto import pareto
@@ -54,6 +55,7 @@ class FitResult:
     starving: tuple[Choice, ...] = ()
 
 
+@seldom_collecting()
 def fit(
     job: Job,
     headroom: float = 0.05,
