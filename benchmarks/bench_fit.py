@@ -4,9 +4,9 @@
 
 Llama-3.1-8B, full fine-tuning on 8 GPUs of 24 GB, a job that does not fit: the search over combinations of changes is
 timed in a process that has planned before, each time of a job that was not searched before. Printed are how many
-candidates it weighed, and its seconds without and with the replay of the best few. Then a search in which every change
-is allowed, which weighs 5,000 candidates (promised: 5 s). The first is over sooner, and slower for each candidate: what a
-search does once weighs more in it; what 5,000 would take at its pace is printed, and no promise.
+candidates it weighed, and its seconds without and with the replay of the best few. Then a search in which every
+change is allowed, which weighs 5,000 candidates (promised: 5 s). The first is over sooner, and slower for each
+candidate: what a search does once weighs more in it; what 5,000 would take at its pace is printed, and no promise.
 """
 
 from __future__ import annotations
