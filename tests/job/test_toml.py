@@ -16,8 +16,10 @@ from oomph.job.model import (
     Lora,
     Method,
     Model,
+    Objective,
     Parallel,
     Quantization,
+    ReferenceName,
 )
 from oomph.job.names import model
 from oomph.job.toml import from_toml, to_toml
@@ -26,6 +28,13 @@ from tests.job.strategies import JOBS
 
 @given(JOBS)
 def test_every_job_comes_back(job: Job) -> None:
+    assert from_toml(to_toml(job)) == job
+
+
+@pytest.mark.parametrize("name", ["initial", "copy", "adapters_off", "precomputed", "without"])
+def test_every_reference_comes_back(name: ReferenceName) -> None:
+    """A file's "none" is nothing at all."""
+    job = Job(objective=Objective(name="dpo", reference=name))
     assert from_toml(to_toml(job)) == job
 
 

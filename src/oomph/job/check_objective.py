@@ -24,7 +24,7 @@ def objective(job: Job) -> Iterator[str]:
         yield f"objective.vllm_memory is {its.vllm_memory}; it is a share of the card, above 0 and at most 1."
     if its.reference == "adapters_off" and job.method.lora is None:
         yield "objective.reference adapters_off needs adapters, and the job has none."
-    if its.reference not in (None, "none") and its.name not in _COMPARES:
+    if its.reference not in (None, "without") and its.name not in _COMPARES:
         yield f"objective.reference is {its.reference}, and an objective {its.name} has no reference model."
     if its.rollouts != "transformers" and its.name not in _GENERATES:
         yield f"objective.rollouts is {its.rollouts}, and an objective {its.name} generates nothing."

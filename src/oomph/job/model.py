@@ -44,7 +44,7 @@ LossName = Literal[
     "default", "eager_fp32", "eager_bf16", "triton_ce", "chunked_ce", "fused_linear_ce", "loss_parallel"
 ]
 ObjectiveName = Literal["default", "dpo", "kto", "orpo", "reward", "grpo", "rloo", "ppo"]
-ReferenceName = Literal["initial", "copy", "adapters_off", "precomputed", "none"]
+ReferenceName = Literal["initial", "copy", "adapters_off", "precomputed", "without"]
 OptimizerImpl = Literal[
     "foreach", "fused", "for_loop", "capturable", "in_backward", "bnb", "bnb_paged", "torchao"
 ]

@@ -107,7 +107,7 @@ def assumptions(job: Job) -> Iterator[str]:
         "adapters_off": "The reference is the model with its adapters switched off.",
         "precomputed": "The reference's log-probabilities were computed before; that pass, over one batch without "
         "gradients, is not planned.",
-        "none": "" if objective.name == "reward" else "There is no reference model.",
+        "without": "" if objective.name == "reward" else "There is no reference model.",
     }[kind_of(job)]
     if words:
         yield words

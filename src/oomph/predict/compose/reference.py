@@ -34,7 +34,7 @@ def kind_of(job: Job) -> str:
         return str(objective.reference)
     # GRPO's beta is 0.0 by default (grpo_config.py).
     if objective.reference is None and objective.name in ("grpo", "reward"):
-        return "none"
+        return "without"
     return "copy" if job.method.lora is None else "adapters_off"
 
 
@@ -77,7 +77,7 @@ def scores_of(sink: Sink, setup: Setup, hidden: int) -> Sequence[int]:
 def reference_of(setup: Setup, sink: Sink, sharding: Sharding, units: Units) -> Reference | None:
     """The reference of a job; None where no model stands by. `sharding` and `units` are the policy's."""
     kind = kind_of(setup.job)
-    if kind in ("none", "precomputed"):
+    if kind in ("without", "precomputed"):
         return None
     frozen = _frozen(setup)
     if kind == "adapters_off":

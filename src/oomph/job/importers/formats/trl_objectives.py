@@ -33,14 +33,14 @@ def _precomputed(collector: Collector, key: str, value: object) -> None:
 
 def _without_reference(collector: Collector, key: str, value: object) -> None:
     if flag(value):
-        collector.put("objective.reference", "none", key, value)
+        collector.put("objective.reference", "without", key, value)
 
 
 def _beta(collector: Collector, key: str, value: object) -> None:
     """The weight of the difference to the reference: with 0 there is none."""
     number = real(value)
     if number is not None:
-        collector.put("objective.reference", "initial" if number else "none", key, value)
+        collector.put("objective.reference", "initial" if number else "without", key, value)
 
 
 def _dropout_off(collector: Collector, key: str, value: object) -> None:
