@@ -15,7 +15,7 @@ from oomph.probe.model import Counters
 _ENDED = {
     Outcome.OOM: "ran out of memory",
     Outcome.EXCEPTION: "ended with an exception",
-    Outcome.KILLED: "was killed",
+    Outcome.KILLED: "ended without a last record",
     Outcome.RUNNING: "is still running",
     Outcome.UNKNOWN: "left records that do not end",
     Outcome.MISSING: "left no records",

@@ -110,7 +110,12 @@ def run_details(run: RunFacts) -> str:
 def outcome_of(run: RunFacts) -> str:
     """The outcome, with the phase of a failure."""
     phase = run.text("failed.phase")
-    return f"{run.outcome} in {phase}" if phase and run.outcome == "oom" else run.outcome
+    return f"{run.outcome} in {phase}" if phase and run.outcome == "oom" else _said(run.outcome)
+
+
+def _said(outcome: str) -> str:
+    """An outcome in words. os._exit leaves no last record either: a kill is not claimed."""
+    return "killed, or left without a last record" if outcome == "killed" else outcome
 
 
 def show_headline(facts: RunFacts, data: RunData) -> str:
@@ -120,11 +125,11 @@ def show_headline(facts: RunFacts, data: RunData) -> str:
     name = f"{facts.label} ({facts.name})" if facts.name else facts.label
     highest = "" if peak is None else f"; the highest peak was {format_bytes(peak)} in {phase}"
     if failed is None:
-        return f"{tidy(name)}: {facts.outcome}{highest}"
+        return f"{tidy(name)}: {_said(facts.outcome)}{highest}"
     where = facts.text("failed.phase")
     ranks = "rank" if len(failed.ranks) == 1 else "ranks"
     listed = ", ".join(map(str, failed.ranks[:8]))
-    how = "ran out of memory" if facts.outcome == "oom" else f"ended: {facts.outcome}"
+    how = "ran out of memory" if facts.outcome == "oom" else f"ended: {_said(facts.outcome)}"
     return f"{tidy(name)}: {ranks} {listed} {how}{f' in {where}' if where else ''}{highest}"
 
 

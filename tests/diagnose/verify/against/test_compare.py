@@ -133,7 +133,7 @@ def test_a_run_that_died_below_its_prediction_is_open(tmp_path):
     found = against(read(tmp_path, [rank]), BASE, predict(BASE), predict, "a test")
     backward = next(row for row in found.rows if row.phase is Phase.BACKWARD)
     assert backward.within is None
-    assert "was killed" in backward.open
+    assert "ended without a last record" in backward.open
 
 
 def test_what_is_not_predicted_and_what_is_not_recorded_are_rows(tmp_path):
