@@ -1,0 +1,1 @@
+"""Machines: what is read of this one, or of what people paste of another one."""

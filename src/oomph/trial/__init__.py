@@ -1,0 +1,1 @@
+"""Controlled experiments: short runs of a job with one setting changed, and the engines that run them."""
