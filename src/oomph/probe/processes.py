@@ -27,6 +27,12 @@ def _stat(pid: int, proc: Path) -> list[str]:
     return text[text.rfind(")") + 1 :].split()
 
 
+def state(pid: int, proc: Path = PROC) -> str:
+    """The letter of its state ("R", "S", "Z": it has ended, and nobody has asked how); "" where there is none."""
+    fields = _stat(pid, proc)
+    return fields[0] if fields else ""
+
+
 def exists(pid: int, proc: Path = PROC) -> bool:
     """Whether this process sees a process of that number."""
     return (proc / str(pid)).is_dir()
