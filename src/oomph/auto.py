@@ -5,7 +5,7 @@ or counted. The traceback is printed as ever, hooks that others have set are cal
 
 With an `oomph.record()` going on, that one records the failure, and this adds the explanation. Under torchrun, and
 under `oomph record -- CMD`, a rank that fails says it in two lines: the whole is in the run directory (`oomph explain
-RUN`).
+RUN`). With OOMPH_AUTO=phases (`oomph record --phases`, trials) the process is recorded as well (recording.unasked).
 """
 
 from __future__ import annotations
@@ -149,6 +149,10 @@ def _recorded(error: BaseException) -> Recording | None:
         return latest
     if "torch" not in sys.modules:
         return None
+    unasked = sys.modules.get("oomph.recording.unasked")
+    waiting = unasked.waiting_device() if unasked is not None else None
+    if waiting is not None:
+        return record_now(error, device=waiting)
     torch = sys.modules["torch"]
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return None
@@ -192,5 +196,17 @@ def _print(lines: list[str]) -> None:
         sys.stderr.flush()
 
 
+def _phases() -> None:
+    """OOMPH_AUTO=phases: the process is recorded from its first forward on. Says why where it is not."""
+    try:
+        from oomph.recording.unasked import begin
+
+        begin()
+    except Exception as error:  # noqa: BLE001 - the job comes first
+        _print([f"oomph: this process is not recorded ({type(error).__name__}: {str(error)[:300]})"])
+
+
 _hooks = _Hooks()
 _hooks.install()
+if os.environ.get("OOMPH_AUTO") == "phases" and "torch" in sys.modules:
+    _phases()

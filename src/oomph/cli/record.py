@@ -34,6 +34,7 @@ class Request:
     every: str
     keep: str
     auto: bool
+    phases: bool
     explain: bool
     quiet: bool
     colour: str
@@ -74,6 +75,11 @@ class Request:
     default=True,
     show_default=True,
     help="Have Python scripts that import PyTorch record themselves, through a sitecustomize on PYTHONPATH.",
+)
+@click.option(
+    "--phases",
+    is_flag=True,
+    help="Have them record their phases, too, without a call of oomph.record(): found by hooks on every module.",
 )
 @click.option(
     "--explain/--no-explain", default=True, show_default=True, help="Explain on stderr when CMD fails."
@@ -120,6 +126,7 @@ def _run(ctx: click.Context, request: Request) -> int:
         every=_seconds(ctx, request.every),
         keep_bytes=_keep(ctx, request.keep),
         auto=request.auto,
+        phases=request.phases,
     )
     machine = this_machine() if asked.every > 0 else None
     with contextlib.suppress(OSError, ValueError):

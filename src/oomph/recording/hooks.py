@@ -55,6 +55,16 @@ class Hooks:
             self._patches.when_undone(handle.remove)
         one.watch_compiled_call(model, self._patches)
 
+    def inside(self, module: Any) -> bool:
+        """Whether a module that is called now is watched already, or is a part of what a watched one or autograd does."""
+        if self._backward_depth or module in self._models:
+            return True
+        return any(one.busy for one in tuple(self._models.values()))
+
+    def called(self, module: Any, args: Any) -> None:
+        """The call in the middle of which a module came to be watched; what ends it is told by its hooks."""
+        self._models[module].before(module, args, {})
+
     def forget(self) -> None:
         """The end: whoever holds the recording does not hold the models."""
         self._models = weakref.WeakKeyDictionary()

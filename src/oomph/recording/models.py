@@ -69,6 +69,11 @@ class Model:
         self._depth = 0
         self._trained = False
 
+    @property
+    def busy(self) -> bool:
+        """Whether its forward is going on."""
+        return self._depth > 0
+
     def before(self, module: Any, args: Any, kwargs: Any) -> None:
         """The model's forward begins."""
         if self._torch.compiler.is_compiling():

@@ -14,7 +14,8 @@ KEEP_BYTES = 2048 * MIB
 @dataclass(frozen=True)
 class Asked:
     """The command and how it is recorded. `run_dir` None: a new folder in `oomph-runs/`. `every`: seconds between two
-    looks at the GPUs, 0 for none. `auto`: scripts record themselves without a change."""
+    looks at the GPUs, 0 for none. `auto`: scripts record themselves without a change; `phases`: from their first
+    forward on, not only when they fail."""
 
     command: tuple[str, ...]
     run_dir: Path | None = None
@@ -23,6 +24,7 @@ class Asked:
     every: float = 1.0
     keep_bytes: int = KEEP_BYTES
     auto: bool = True
+    phases: bool = False
 
 
 @dataclass(frozen=True)

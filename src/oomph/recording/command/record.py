@@ -77,6 +77,8 @@ def _run(
         given["OOMPH_COMMAND"] = "1"  # ranks say in two lines what is explained here at the end
         if asked.auto:
             given = with_hook(given)
+            if asked.phases:
+                given["OOMPH_AUTO"] = "phases"
         channels = _channels(say)
     ends = {one.target: one.inner for one in channels}
     began = time.monotonic()

@@ -67,7 +67,7 @@ def _start() -> None:
     try:
         import oomph.auto  # noqa: F401
     except Exception as error:  # noqa: BLE001 - the job comes first
-        if os.environ.get("OOMPH_AUTO") == "1":
+        if os.environ.get("OOMPH_AUTO") in ("1", "phases"):
             sys.stderr.write(f"oomph: this process is not recorded ({type(error).__name__}: {error})\n")
 
 
