@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from oomph.cli.codes import load_rules
+from oomph.cli.codes import load_all
 from oomph.cli.main import COMMANDS
 from tests.conftest import ROOT
 from tools import gen_docs
@@ -66,9 +66,9 @@ def test_every_command_is_in_the_reference():
     )
 
 
-def test_every_rule_has_a_page():
+def test_every_rule_and_check_has_a_page():
     pages = {path.stem for path in (ROOT / "docs" / "rules").glob("*.md")} - {"index"}
-    assert pages == {rule.code for rule in load_rules()}
+    assert pages == {rule.code for rule in load_all()}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

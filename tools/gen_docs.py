@@ -20,16 +20,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from oomph.cli.codes import load_rules
+from oomph.cli.codes import Documented, load_all
 from oomph.cli.main import COMMANDS, cli
 from oomph.cli.rule import as_markdown
-
-if TYPE_CHECKING:
-    from oomph.diagnose.rules import Rule
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTICE = "<!-- Written by tools/gen_docs.py from {source}. Edits here are lost. -->\n"
@@ -43,7 +39,7 @@ _OUTPUT = re.compile(
 
 def generated() -> dict[Path, str]:
     """Every file that this tool writes, with its content."""
-    rules = load_rules()
+    rules = load_all()
     files = {ROOT / "docs" / "rules" / f"{rule.code}.md": rule_page(rule) for rule in rules}
     files[ROOT / "docs" / "rules" / "index.md"] = rule_index(rules)
     files[ROOT / "docs" / "command-line.md"] = command_reference()
@@ -52,17 +48,20 @@ def generated() -> dict[Path, str]:
     return files
 
 
-def rule_page(rule: Rule) -> str:
+def rule_page(rule: Documented) -> str:
     """`oomph rule CODE --format markdown`, with a notice that names the rule's file."""
     module = type(rule).__module__.replace(".", "/")
     return NOTICE.format(source=f"src/{module}.py") + "\n" + as_markdown(rule)
 
 
-def rule_index(rules: tuple[Rule, ...]) -> str:
+def rule_index(rules: tuple[Documented, ...]) -> str:
     """A table of all rules with links to their pages."""
     rows = [f"| [{rule.code}]({rule.code}.md) | `{rule.cause}` | {rule.name} |" for rule in rules]
-    head = [NOTICE.format(source="src/oomph/diagnose/rules"), "# Rules", ""]
-    about = "A code is stable: it is never given to another rule. `oomph rule CODE` prints a page in the terminal.\n"
+    head = [NOTICE.format(source="src/oomph/diagnose"), "# Rules and checks", ""]
+    about = (
+        "OOM are the rules of `oomph explain`, ENV and SCR the checks of `oomph doctor`: of machines, and of scripts. "
+        "A code is stable: it is never given to another. `oomph rule CODE` prints a page in the terminal.\n"
+    )
     return "\n".join([*head, about, "| Code | Cause | Name |", "|---|---|---|", *rows, ""])
 
 

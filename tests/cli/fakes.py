@@ -99,6 +99,8 @@ class FakeEngine:
 
         module("oomph.api", explain=self.explain)
         module("oomph.diagnose.rules", all_rules=lambda: RULES)
+        module("oomph.diagnose.machine.checks", all_checks=tuple)
+        module("oomph.diagnose.script.checks", all_script_checks=tuple)
         module("oomph.report.options", ReportOptions=types.SimpleNamespace)
         for name in ("text", "json", "markdown", "sarif", "github"):
             module(f"oomph.report.{name}", **{f"render_{name}": self.renderer(name)})

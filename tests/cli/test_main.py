@@ -84,7 +84,7 @@ def test_a_command_without_verbose_has_no_hint_to_it(run, engine, monkeypatch):
     def broken() -> tuple[()]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("oomph.cli.codes.load_rules", broken)
+    monkeypatch.setattr("oomph.cli.codes.load_all", broken)
     result = run("rules")
     assert result.exit_code == 2
     assert "ZeroDivisionError" in result.stderr

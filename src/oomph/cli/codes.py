@@ -1,9 +1,9 @@
-"""Rule codes as people type them: lists, beginnings, any case; and their completion in the shell."""
+"""Codes of rules and checks as people type them: lists, beginnings, any case; and their completion in the shell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from oomph.errors import UsageError
 
@@ -15,10 +15,51 @@ if TYPE_CHECKING:
 
 
 def load_rules() -> tuple[Rule, ...]:
-    """All rules, by code. Imported here and not above: `oomph --help` has no need of them."""
+    """All rules of `explain`, by code. Imported here and not above: `oomph --help` has no need of them."""
     from oomph.diagnose.rules import all_rules
 
     return tuple(sorted(all_rules(), key=lambda rule: rule.code))
+
+
+class Documented(Protocol):
+    """What has a code: a rule of `explain`, a check of `doctor`. The texts are those of its page."""
+
+    @property
+    def code(self) -> str: ...
+
+    @property
+    def cause(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def means(self) -> str: ...
+
+    @property
+    def decisive_evidence(self) -> str: ...
+
+    @property
+    def first_action(self) -> str: ...
+
+    @property
+    def verify(self) -> str: ...
+
+    @property
+    def wrong_advice(self) -> str: ...
+
+
+def load_checks() -> tuple[Documented, ...]:
+    """All checks of `doctor`, of machines and of scripts, by code."""
+    from oomph.diagnose.machine.checks import all_checks
+    from oomph.diagnose.script.checks import all_script_checks
+
+    return tuple(sorted((*all_checks(), *all_script_checks()), key=lambda check: check.code))
+
+
+def load_all() -> tuple[Documented, ...]:
+    """Everything that has a code: checks, then rules, in the order of the codes."""
+    return tuple(sorted((*load_checks(), *load_rules()), key=lambda one: one.code))
 
 
 def split_codes(values: Iterable[str]) -> tuple[str, ...]:
@@ -27,7 +68,7 @@ def split_codes(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def expand_codes(beginnings: Sequence[str], rules: Sequence[Rule], option: str) -> tuple[str, ...]:
+def expand_codes(beginnings: Sequence[str], rules: Sequence[Documented], option: str) -> tuple[str, ...]:
     """The codes that start with one of `beginnings`, in order. Raises UsageError for one that matches nothing."""
     wanted: list[str] = []
     for beginning in beginnings:
@@ -43,19 +84,41 @@ def expand_codes(beginnings: Sequence[str], rules: Sequence[Rule], option: str) 
 def chosen_rules(
     select: Sequence[str], ignore: Sequence[str], settings: Settings
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Codes to select and to ignore. The command line replaces what the settings say, option by option."""
-    selected = split_codes(select or settings.select)
-    ignored = split_codes(ignore or settings.ignore)
-    if not selected and not ignored:
-        return (), ()
-    rules = load_rules()
-    return (
-        expand_codes(selected, rules, "--select" if select else f"{settings.source}: select"),
-        expand_codes(ignored, rules, "--ignore" if ignore else f"{settings.source}: ignore"),
-    )
+    """Codes of rules to select and to ignore. The command line replaces what the settings say, option by option."""
+    return _chosen(select, ignore, settings, load_rules, load_checks)
 
 
-def find_rules(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+def chosen_checks(
+    select: Sequence[str], ignore: Sequence[str], settings: Settings
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The same for the checks of `doctor`."""
+    return _chosen(select, ignore, settings, load_checks, load_rules)
+
+
+def _chosen(
+    select: Sequence[str],
+    ignore: Sequence[str],
+    settings: Settings,
+    own: Callable[[], Sequence[Documented]],
+    others: Callable[[], Sequence[Documented]],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`own` are a command's own codes. A project's settings are for all commands: `others` in them say nothing here."""
+
+    def expanded(given: Sequence[str], set_: Sequence[str], name: str) -> tuple[str, ...]:
+        wanted = split_codes(given or set_)
+        if not wanted:
+            return ()
+        if given:
+            return expand_codes(wanted, own(), f"--{name}")
+        strange = [word for word in wanted if not any(one.code.startswith(word) for one in own())]
+        if strange:
+            expand_codes(strange, others(), f"{settings.source}: {name}")
+        return expand_codes([word for word in wanted if word not in strange], own(), settings.source)
+
+    return expanded(select, settings.select, "select"), expanded(ignore, settings.ignore, "ignore")
+
+
+def find_rules(word: str, rules: Sequence[Documented]) -> tuple[Documented, ...]:
     """The rules that `word` means: a code, a cause or a name, in any case. Raises UsageError, saying what is close."""
     found = tuple(
         rule for rule in rules if word.lower() in (rule.code.lower(), rule.cause, rule.name.lower())
@@ -73,6 +136,20 @@ def find_rules(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def complete_codes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's
-    """Shell completion of a code or of the last code in a comma list."""
+    """Shell completion of a rule's code or of the last code in a comma list."""
+    return _completed(incomplete, load_rules())
+
+
+def complete_checks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - as above
+    """The same of a check's."""
+    return _completed(incomplete, load_checks())
+
+
+def complete_all(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - as above
+    """The same of everything that has a code."""
+    return _completed(incomplete, load_all())
+
+
+def _completed(incomplete: str, known: Sequence[Documented]) -> list[str]:
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{rule.code}" for rule in load_rules() if rule.code.startswith(last.upper())]
+    return [f"{before}{comma}{one.code}" for one in known if one.code.startswith(last.upper())]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from oomph.cli.codes import complete_codes
+from oomph.cli.codes import complete_checks, complete_codes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +27,25 @@ def rule_options(command: F) -> F:
         multiple=True,
         shell_complete=complete_codes,
         help="Leave these rules out.",
+    )
+    return select(ignore(command))
+
+
+def check_options(command: F) -> F:
+    """`--select` and `--ignore` of the command whose checks they are."""
+    select = click.option(
+        "--select",
+        metavar="CODES",
+        multiple=True,
+        shell_complete=complete_checks,
+        help="Make only these checks: codes or beginnings of codes (ENV4), separated by commas.",
+    )
+    ignore = click.option(
+        "--ignore",
+        metavar="CODES",
+        multiple=True,
+        shell_complete=complete_checks,
+        help="Leave these checks out.",
     )
     return select(ignore(command))
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from oomph.cli.codes import complete_codes
+from oomph.cli.codes import Documented, complete_all
 from oomph.cli.output import emit
-
-if TYPE_CHECKING:
-    from oomph.diagnose.rules import Rule
 
 #: Heading -> attribute of a rule, in the order in which they are printed (and stand on the pages in docs/rules).
 SECTIONS = {
@@ -24,7 +20,7 @@ SECTIONS = {
 
 
 @click.command(name="rule", short_help="What a finding means.")
-@click.argument("words", metavar="CODE...", nargs=-1, required=True, shell_complete=complete_codes)
+@click.argument("words", metavar="CODE...", nargs=-1, required=True, shell_complete=complete_all)
 @click.option(
     "--format",
     "output_format",
@@ -34,11 +30,12 @@ SECTIONS = {
     help="How to print the rule.",
 )
 def command(words: tuple[str, ...], output_format: str) -> None:
-    """Say what a finding means: CODE is a rule's code (OOM203) or a cause (fragmentation)."""
-    from oomph.cli.codes import find_rules, load_rules
+    """Say what a finding means: CODE is the code of a rule or of a check (OOM203, ENV101), or a cause
+    (fragmentation)."""
+    from oomph.cli.codes import find_rules, load_all
     from oomph.cli.terminal import width
 
-    every = load_rules()
+    every = load_all()
     rules = tuple(dict.fromkeys(rule for word in words for rule in find_rules(word, every)))
     if output_format == "json":
         emit(as_json(rules))
@@ -48,7 +45,7 @@ def command(words: tuple[str, ...], output_format: str) -> None:
         emit("\n".join(_text(rule, width()) for rule in rules))
 
 
-def as_json(rules: Sequence[Rule]) -> str:
+def as_json(rules: Sequence[Documented]) -> str:
     """A list of objects with code, cause, name and the text of every section."""
     import json
 
@@ -58,7 +55,7 @@ def as_json(rules: Sequence[Rule]) -> str:
     )
 
 
-def as_markdown(rule: Rule) -> str:
+def as_markdown(rule: Documented) -> str:
     """The rule's page, as in docs/rules."""
     parts = [f"# {rule.code}: {rule.name}", "", f"Cause: `{rule.cause}`", ""]
     for heading, attribute in SECTIONS.items():
@@ -66,7 +63,7 @@ def as_markdown(rule: Rule) -> str:
     return "\n".join(parts)
 
 
-def _text(rule: Rule, columns: int) -> str:
+def _text(rule: Documented, columns: int) -> str:
     import textwrap
 
     parts = [f"{rule.code}  {rule.name}", f"cause: {rule.cause}", ""]

@@ -1,19 +1,16 @@
-"""`oomph rules`: every rule, one line each."""
+"""`oomph rules`: every rule and check, one line each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from oomph.cli.codes import Documented
 from oomph.cli.output import emit
 
-if TYPE_CHECKING:
-    from oomph.diagnose.rules import Rule
 
-
-@click.command(name="rules", short_help="List all rules.")
+@click.command(name="rules", short_help="List all rules and checks.")
 @click.option(
     "--format",
     "output_format",
@@ -23,10 +20,11 @@ if TYPE_CHECKING:
     help="How to print the list.",
 )
 def command(output_format: str) -> None:
-    """List all rules: code, cause, name."""
-    from oomph.cli.codes import load_rules
+    """List all codes with their causes and names: rules of `oomph explain` (OOM), checks of `oomph doctor` (ENV of
+    machines, SCR of scripts)."""
+    from oomph.cli.codes import load_all
 
-    rules = load_rules()
+    rules = load_all()
     if output_format == "json":
         from oomph.cli.rule import as_json
 
@@ -37,12 +35,12 @@ def command(output_format: str) -> None:
         emit(_text(rules))
 
 
-def _text(rules: Sequence[Rule]) -> str:
+def _text(rules: Sequence[Documented]) -> str:
     code = max((len(rule.code) for rule in rules), default=0)
     cause = max((len(rule.cause) for rule in rules), default=0)
     return "\n".join(f"{rule.code:<{code}}  {rule.cause:<{cause}}  {rule.name}" for rule in rules)
 
 
-def _markdown(rules: Sequence[Rule]) -> str:
+def _markdown(rules: Sequence[Documented]) -> str:
     rows = [f"| {rule.code} | {rule.cause} | {rule.name} |" for rule in rules]
     return "\n".join(["| Code | Cause | Name |", "|---|---|---|", *rows])
