@@ -1,0 +1,1 @@
+"""`oomph doctor --script`: calls that cannot work, or that do not do what is believed, found on the syntax tree."""

@@ -1,0 +1,280 @@
+"""total += loss; losses.append(loss)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from oomph.diagnose.machine.model import Severity
+from oomph.diagnose.model import Certainty
+from oomph.diagnose.script.base import Found, ScriptCheck
+from oomph.diagnose.script.evaluation import forwards
+from oomph.diagnose.script.gradient import backwards, covered, names_in
+from oomph.diagnose.script.model import Edit, ScriptProblem
+from oomph.evidence.script.source import Script, dotted
+
+#: Methods after which nothing of a graph is held.
+_CUT = frozenset(("item", "detach", "detach_", "numpy", "tolist", "data", "backward", "size", "dim", "numel"))
+_CUT_CALLS = frozenset(("float", "int", "str", "len", "print", "round", "bool", "format", "repr", "range"))
+_COLLECT = frozenset(("append", "add", "appendleft"))
+
+
+class LossKeepsItsGraph(ScriptCheck):
+    """See the class attributes: they are the check's documentation."""
+
+    code = "SCR105"
+    cause = "loss_keeps_its_graph"
+    name = "loss-keeps-its-graph"
+    means = (
+        "A loss that is summed or collected over steps is a tensor with the graph of its step. What backward has not "
+        "gone through stays whole, activations included; after backward the saved activations are gone, and the nodes, "
+        "what custom functions keep on `ctx`, and a chain of additions still grow with each step."
+    )
+    decisive_evidence = (
+        "In the loop whose loss goes backward (or that evaluates with gradients on), the loss itself is added to, or "
+        "appended to, something from before the loop."
+    )
+    first_action = "loss.detach(), or loss.item() where a number is enough (it waits for the GPU)."
+    verify = "Allocated memory after each step stays the same: `oomph verify` has a check of growth."
+    wrong_advice = "empty_cache() or gc.collect(): the graph is referenced, and stays."
+
+    def check(self, script: Script) -> Found:
+        losses = _Losses(script)
+        for kept in _kept(script):
+            if covered(script, kept.value) and kept.how == "added":
+                continue
+            loop = script.loops(kept.node)
+            if not loop:
+                continue
+            name = losses.graph_in(kept.value, loop[-1])
+            if name is None or _starts_in(script, kept.target, loop[0]):
+                continue
+            if _goes_backward(script, kept.target, loop[0]):
+                continue
+            start, end = script.span(kept.value)
+            simple = isinstance(kept.value, (cst.Name, cst.Attribute, cst.Call))
+            text = script.code(kept.value)
+            gone = losses.backward_in(name, loop[-1])
+            yield ScriptProblem(
+                says=f"{text} is {kept.how} to {kept.target} with its graph, in every pass of the loop.",
+                does=(
+                    "After backward the activations are freed; the graph's nodes and the chain of what is kept grow "
+                    "with each step."
+                    if gone
+                    else "No backward goes through it: all activations of each pass stay."
+                ),
+                fix="Keep the number, not the graph.",
+                paste=f"{text if simple else f'({text})'}.detach()",
+                subject=kept.target,
+                severity=Severity.WARNING if gone else Severity.ERROR,
+                certainty=Certainty.CERTAIN if gone else Certainty.LIKELY,
+                evidence=(script.quote(kept.node),),
+                edits=(
+                    (Edit(end, end, ".detach()"),)
+                    if simple
+                    else (Edit(start, start, "("), Edit(end, end, ").detach()"))
+                ),
+            )
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """`target` gets `value`: "added" or "appended"."""
+
+    node: cst.CSTNode
+    target: str
+    value: cst.BaseExpression
+    how: str
+
+
+def _kept(script: Script) -> list[_Kept]:
+    found = [
+        _Kept(node, script.code(node.target), node.value, "added")
+        for node in script.of(cst.AugAssign)
+        if isinstance(node.operator, cst.AddAssign)
+    ]
+    for assign in script.of(cst.Assign):
+        value = assign.value
+        target = script.code(assign.targets[0].target)
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add):
+            if script.code(value.left) == target:
+                found.append(_Kept(assign, target, value.right, "added"))
+            elif script.code(value.right) == target:
+                found.append(_Kept(assign, target, value.left, "added"))
+    for call in script.methods(*_COLLECT):
+        assert isinstance(call.func, cst.Attribute)
+        if len(call.args) == 1 and call.args[0].keyword is None:
+            found.append(_Kept(call, script.code(call.func.value), call.args[0].value, "appended"))
+    return sorted(found, key=lambda one: script.begin(one.node))
+
+
+class _Losses:
+    """Which names of a loop hold a graph: those that go backward, what they are made of, and losses of an evaluation
+    with gradients on."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._by_loop: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
+
+    def backward_in(self, name: str, loop: cst.CSTNode) -> bool:
+        """Whether backward goes through it in this loop."""
+        return name in self._names(loop)[0]
+
+    def graph_in(self, value: cst.BaseExpression, loop: cst.CSTNode) -> str | None:
+        """The name (or dotted name) in the expression that carries a graph out of it; None where none does."""
+        gone, others = self._names(loop)
+        for text in _carried(value):
+            if text in gone or text in others:
+                return text
+        return None
+
+    def _names(self, loop: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
+        known = self._by_loop.get(id(loop))
+        if known is None:
+            known = self._by_loop[id(loop)] = self._find(loop)
+        return known
+
+    def _find(self, loop: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
+        script = self._script
+        roots: set[str] = set()
+        for call in backwards(script, loop):
+            parts: list[cst.CSTNode] = [argument.value for argument in call.args if argument.keyword is None]
+            if isinstance(call.func, cst.Attribute) and not parts:
+                parts.append(call.func.value)
+            for part in parts:
+                # scaler.scale(loss).backward(), accelerator.backward(loss), (loss / n).backward()
+                inner = part.args[0].value if isinstance(part, cst.Call) and part.args else part
+                roots |= set(_carried(inner)) if isinstance(inner, cst.BaseExpression) else set()
+        assigned = [
+            (target, node.value)
+            for node in script.of(cst.Assign)
+            if script.inside(node, loop)
+            for target in _targets(node)
+        ]
+        computed = {target for target, value in assigned if _calls_something(value)}
+        gone = set(roots)
+        for _ in range(3):
+            for target, value in assigned:
+                if target in gone:
+                    gone |= {
+                        text for text in _carried(value) if text.split(".")[0] in computed or text in computed
+                    }
+        others: set[str] = set()
+        if not roots:
+            models = {
+                target
+                for one in forwards(script)
+                if one.grad and script.inside(one.call, loop)
+                for target, value in assigned
+                if script.inside(one.call, value) or value is one.call
+            }
+            for target, value in assigned:
+                if names_in(value) & models and "loss" in target.lower():
+                    others.add(target)
+            others |= {f"{model}.loss" for model in models} | {one for one in models if "loss" in one.lower()}
+        return frozenset(gone), frozenset(others)
+
+
+def _targets(node: cst.Assign) -> list[str]:
+    found: list[str] = []
+    for one in node.targets:
+        target = one.target
+        if isinstance(target, (cst.Tuple, cst.List)):
+            found += [dotted(element.value) for element in target.elements]
+        else:
+            found.append(dotted(target))
+    return [text for text in found if text]
+
+
+def _calls_something(node: cst.CSTNode) -> bool:
+    """Whether a value is computed by a call whose result can be a tensor, or taken out of what one returned."""
+    if isinstance(node, (cst.Attribute, cst.Subscript)):
+        return True
+    if isinstance(node, cst.Call):
+        return not (isinstance(node.func, cst.Name) and node.func.value in _CUT_CALLS)
+    return any([_calls_something(child) for child in node.children])
+
+
+def _carried(node: cst.BaseExpression) -> list[str]:
+    """Names in an expression whose graph gets into its value: nothing behind .item(), .detach(), float()."""
+    if isinstance(node, cst.Name):
+        return [node.value]
+    if isinstance(node, cst.Attribute):
+        if node.attr.value in _CUT:
+            return []
+        text = dotted(node)
+        return [text, *_carried(node.value)] if text else _carried(node.value)
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Name):
+            return (
+                [] if node.func.value in _CUT_CALLS or node.func.value not in ("sum",) else _arguments(node)
+            )
+        if isinstance(node.func, cst.Attribute):
+            if node.func.attr.value in _CUT:
+                return []
+            if node.func.attr.value in (
+                "mean",
+                "sum",
+                "clone",
+                "cpu",
+                "to",
+                "float",
+                "double",
+                "half",
+                "view",
+                "reshape",
+            ):
+                return _carried(node.func.value) or _arguments(node)
+        return []
+    if isinstance(node, cst.BinaryOperation):
+        return [*_carried(node.left), *_carried(node.right)]
+    if isinstance(node, cst.UnaryOperation):
+        return _carried(node.expression)
+    if isinstance(node, cst.Subscript):
+        return _carried(node.value)
+    return []
+
+
+def _arguments(call: cst.Call) -> list[str]:
+    return [text for one in call.args for text in _carried(one.value)]
+
+
+def _starts_in(script: Script, target: str, loop: cst.CSTNode) -> bool:
+    """Whether what is kept begins anew in each pass of the loop."""
+    return any(
+        [
+            script.inside(node, loop)
+            and any([script.code(one.target) == target for one in node.targets])
+            and not target_in(node.value, target)
+            for node in script.of(cst.Assign)
+        ]
+    )
+
+
+def target_in(value: cst.CSTNode, target: str) -> bool:
+    """Whether an expression uses a name."""
+    return target.split(".")[0].split("[")[0] in names_in(value)
+
+
+def _goes_backward(script: Script, target: str, loop: cst.CSTNode) -> bool:
+    """Whether what is kept is a loss that is summed up to go backward itself, in the loop or after it."""
+    root = target.split("[")[0]
+    function = script.function(loop)
+    used: set[str] = {root}
+    for node in script.of(cst.Assign):
+        if (
+            script.function(node) is function
+            and target_in(node.value, root)
+            and not script.inside(node, loop)
+        ):
+            used |= {text for text in _targets(node) if "." not in text}
+    for call in backwards(script, function):
+        texts = (
+            names_in(call.func)
+            if not call.args
+            else {name for one in call.args for name in names_in(one.value)}
+        )
+        if texts & {name.split(".")[0] for name in used} and (root in texts or texts & used):
+            return True
+    return False

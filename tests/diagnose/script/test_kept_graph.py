@@ -1,0 +1,162 @@
+import pytest
+
+from tests.diagnose.script.marked import fix_of, found, marked
+
+LOOP = """
+import torch
+import torch.nn.functional as F
+
+def train(model, loader, optimizer, scaler, accelerator, criterion, writer):
+    total, losses, log = 0.0, [], {{}}
+    for step, (x, y) in enumerate(loader):
+        out = model(x)
+        loss = criterion(out, y)
+        {backward}
+        optimizer.step()
+        {keep}
+    {after}
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        "loss.backward()",
+        "scaler.scale(loss).backward()",
+        "accelerator.backward(loss)",
+        "(loss / 4).backward()",
+        "model.backward(loss)",
+    ],
+)
+@pytest.mark.parametrize(
+    "keep",
+    [
+        "total += loss  # SCR105",
+        "total = total + loss  # SCR105",
+        "total += loss / len(loader)  # SCR105",
+        "total += loss.mean()  # SCR105",
+        "losses.append(loss)  # SCR105",
+        "total += loss.cpu()  # SCR105",
+    ],
+)
+def test_a_loss_that_is_kept(tmp_path, backward, keep):
+    text = LOOP.format(backward=backward, keep=keep, after="")
+    assert found(tmp_path, text) == marked(text)
+    assert len(marked(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        "total += loss.item()",
+        "total += loss.detach()",
+        "total += float(loss)",
+        "total += loss.detach().cpu().item() * len(x)",
+        "total += loss.data",
+        "losses.append(loss.item())",
+        "losses.append(float(loss.detach()))",
+        "log['loss'] = loss.item()",
+        "writer.add(loss.item())",
+        "total += len(x)",
+        "step += 1",
+        "with torch.no_grad():\n            total += loss",
+    ],
+)
+def test_a_number_that_is_kept(tmp_path, keep):
+    assert found(tmp_path, LOOP.format(backward="loss.backward()", keep=keep, after="")) == []
+
+
+def test_losses_that_are_summed_to_go_backward(tmp_path):
+    text = """
+    import torch
+
+    def train(models, loader, optimizer, criterion):
+        for x, y in loader:
+            loss = 0
+            for model in models:
+                part = criterion(model(x), y)
+                loss += part
+            loss.backward()
+            optimizer.step()
+
+    def accumulate(model, loader, optimizer, criterion):
+        total = 0
+        for step, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y)
+            total = total + loss
+            if step % 4 == 3:
+                total.backward()
+                optimizer.step()
+                total = 0
+
+    def policy(env, model, optimizer):
+        saved = []
+        for t in range(100):
+            saved.append(model(env.state))
+        loss = torch.stack(saved).sum()
+        loss.backward()
+    """
+    assert found(tmp_path, text, "SCR105") == []
+
+
+def test_a_part_of_the_loss_that_is_kept(tmp_path):
+    text = """
+    def train(model, loader, optimizer, criterion, router):
+        kept = 0
+        for x, y in loader:
+            out = model(x)
+            ce = criterion(out, y)
+            aux = router(out)
+            loss = ce + 0.01 * aux
+            loss.backward()
+            kept += aux  # SCR105
+    """
+    assert found(tmp_path, text) == marked(text)
+
+
+def test_a_validation_loss_with_gradients_on(tmp_path):
+    text = """
+    def evaluate(model, loader, criterion):
+        model.eval()
+        total = 0
+        for x, y in loader:
+            loss = criterion(model(x), y)  # SCR106
+            total += loss  # SCR105
+        return total / len(loader)
+    """
+    assert found(tmp_path, text) == marked(text)
+
+
+def test_the_fix_keeps_the_value_and_drops_the_graph(tmp_path):
+    mended = fix_of(
+        tmp_path,
+        """
+        import torch
+
+        def train(model, loader, optimizer):
+            total = torch.zeros(())
+            for x, y in loader:
+                loss = ((model(x) - y) ** 2).mean()
+                loss.backward()
+                total += loss * 2
+                optimizer.step()
+                optimizer.zero_grad()
+            return total
+        """,
+    )
+    assert "total += (loss * 2).detach()" in mended.text
+    import torch
+
+    values = []
+    for text in (mended.script.text, mended.text):
+        scope: dict = {}
+        exec(text, scope)  # noqa: S102 - the text above and its fix
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        data = [(torch.randn(4, 3), torch.randn(4, 1)) for _ in range(3)]
+        values.append(scope["train"](model, data, optimizer))
+    assert values[0].grad_fn is not None
+    assert values[1].grad_fn is None
+    assert torch.equal(values[0], values[1])
