@@ -56,7 +56,7 @@ class Hooks:
         one.watch_compiled_call(model, self._patches)
 
     def inside(self, module: Any) -> bool:
-        """Whether a module that is called now is watched already, or is a part of what a watched one or autograd does."""
+        """Whether a module that is called now is watched already, or is part of what a watched one or autograd does."""
         if self._backward_depth or module in self._models:
             return True
         return any(one.busy for one in tuple(self._models.values()))

@@ -1,4 +1,4 @@
-"""Phases of a script that does not call `oomph.record()`: OOMPH_AUTO=phases, as trials and `oomph record --phases` have.
+"""Phases of a script that does not call `oomph.record()`: OOMPH_AUTO=phases (trials, `oomph record --phases`).
 
 The recording begins with the first call of a module that has parameters, or with the first optimizer step: by then the
 process has chosen its device and knows its rank, and a launcher that imports PyTorch never comes so far. Every module

@@ -71,20 +71,23 @@ class TrialOutcome(str, Enum):
 
 class PhasePeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most that one phase of one trial needed, on the rank that needed most. Of a phase in which memory ran out it
-    is what was there then plus the request that failed (`failed`): a lower bound of what it needs."""
+    is what was there then plus the request that failed (`failed`): a lower bound of what it needs. `start_bytes` is
+    what was allocated when it began, in the occurrence that needed most above that."""
 
     phase: str
     allocated_bytes: int
     reserved_bytes: int | None = None
     rank: int | None = None
     failed: bool = False
+    start_bytes: int | None = None
 
 
 class TrialResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one trial showed. `setting` has every variable's value. `phase` and `rank`: where memory ran out first.
     `step`: how many optimizer steps were done then. `peaks`: by phase. `growth_bytes` is what stayed behind after each
-    step, where several steps were recorded. `capacity_bytes`: of the device. `why` is one sentence. `directory` is the
-    trial's folder: its run directory and what it printed."""
+    step, where several steps were recorded. `capacity_bytes`: of the device; `outside_bytes`: what of it something
+    other than PyTorch's allocator held. `why` is one sentence. `directory` is the trial's folder: its run directory and
+    what it printed. `known_by` is "records", "trace", "output" (what was printed) or "exit code"."""
 
     number: int
     setting: Mapping[str, Value]
@@ -101,3 +104,5 @@ class TrialResult(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     exit_code: int | None = None
     directory: str = ""
+    outside_bytes: int | None = None
+    known_by: str = ""
