@@ -9,6 +9,11 @@ err.txt, how it ended to FOLDER/ended.json.
 On Linux the supervisor is the reaper of all that descends from it (PR_SET_CHILD_SUBREAPER, prctl(2)): a process that is
 forked twice becomes its child, and is found however it names itself. Elsewhere the command's process group is all that
 can be known. It ends the command when it is sent SIGTERM or SIGINT, and when whoever started it is gone.
+
+    whoever started it -> guard -> supervisor -> the command, in a session of its own
+
+The guard is there because the supervisor can be killed (Ray kills the children of a worker that it ends): if the guard
+is, the supervisor ends the command, and if the supervisor is, the guard does.
 """
 
 from __future__ import annotations
@@ -124,11 +129,11 @@ def free_bytes(folder: str) -> int | None:
 class Supervisor:
     """One command. `stopped` and `why` say which limit ended it."""
 
-    def __init__(self, folder: str, task: dict[str, object]) -> None:
+    def __init__(self, folder: str, task: dict[str, object], guard: int) -> None:
         self.folder = folder
         self.task = task
         self.stopped, self.why = "", ""
-        self._parent = os.getppid()
+        self._guard = guard
         self._child: subprocess.Popen[bytes] | None = None
         self._asked = False
         self._reaper = _become_reaper()
@@ -212,7 +217,7 @@ class Supervisor:
                 return code
             _reap(self._child.pid)
             now = time.monotonic()
-            if self._asked or os.getppid() != self._parent:
+            if self._asked or os.getppid() != self._guard:
                 self.stopped = "cancelled"
             elif seconds is not None and now - began > seconds:
                 self.stopped, self.why = "seconds", f"{seconds:g} s were over"
@@ -329,10 +334,50 @@ def write_ended(folder: str, ended: dict[str, object]) -> None:
 
 def main(name: str) -> int:
     """The exit code says only whether the supervisor did its work."""
+    _become_reaper()
+    guard = os.getpid()
+    supervisor = os.fork()
+    if supervisor:
+        return _guard(supervisor)
+    try:
+        code = _supervise(name, guard)
+    except Exception as error:  # noqa: BLE001 - told, and nothing of a half-started interpreter is run twice
+        sys.stderr.write(f"oomph: {name}: {error!r}\n")
+        code = 1
+    os._exit(code)
+
+
+def _guard(supervisor: int) -> int:
+    """Waits for the supervisor, hands on what it is told, and ends what a killed one has left."""
+    parent = os.getppid()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: _send(supervisor, number))
+    while True:
+        pid, status = os.waitpid(supervisor, os.WNOHANG)
+        if pid:
+            break
+        if parent != os.getppid():
+            parent = os.getppid()
+            _send(supervisor, signal.SIGTERM)
+        time.sleep(_TICK_SECONDS)
+    until = time.monotonic() + KILL_SECONDS
+    while (left := descendants(os.getpid())) and time.monotonic() < until:
+        for pid in left:
+            _send(pid, signal.SIGKILL)
+        time.sleep(_TICK_SECONDS)
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _supervise(name: str, guard: int) -> int:
     folder = os.path.dirname(os.path.abspath(name))  # noqa: PTH100, PTH120
     with open(name, encoding="utf-8") as file:  # noqa: PTH123
         task = json.load(file)
-    ended = Supervisor(folder, task).run()
+    ended = Supervisor(folder, task, guard).run()
     try:
         write_ended(folder, ended)
     except OSError as error:
