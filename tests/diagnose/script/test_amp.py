@@ -13,8 +13,8 @@ from tests.diagnose.script.marked import findings, fix_of, found, marked
             'import torch\nwith torch.amp.autocast("cuda"):\n    pass\n',
         ),
         (
-            "import torch\nwith torch.cuda.amp.autocast(False, torch.half, cache_enabled=False): pass\n",
-            'import torch\nwith torch.amp.autocast("cuda", enabled=False, dtype=torch.half, cache_enabled=False): pass\n',
+            "import torch\nwith torch.cuda.amp.autocast(False, torch.half): pass\n",
+            'import torch\nwith torch.amp.autocast("cuda", enabled=False, dtype=torch.half): pass\n',
         ),
         (
             "from torch.cuda.amp import GradScaler, autocast\nscaler = GradScaler(2.0**16, enabled=True)\n",

@@ -30,6 +30,8 @@ def test_no_device_is_set(tmp_path, body, severity):
         "from accelerate import Accelerator\naccelerator = Accelerator()\ndist.init_process_group('nccl')",
         "os.environ['CUDA_VISIBLE_DEVICES'] = str(rank)\ndist.init_process_group('nccl')\nmodel.cuda()",
         "model.cuda()",
+        "dist.init_process_group('nccl', rank=rank, world_size=n)",
+        "dist.init_process_group(backend=backend)\nmodel.to(device)",
     ],
 )
 def test_a_device_is_set_or_there_is_one_rank(tmp_path, body):

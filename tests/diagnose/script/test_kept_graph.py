@@ -100,6 +100,28 @@ def test_losses_that_are_summed_to_go_backward(tmp_path):
     assert found(tmp_path, text, "SCR105") == []
 
 
+def test_one_name_in_a_loop_that_trains_and_in_one_that_evaluates(tmp_path):
+    text = """
+    import torch
+
+    def run(model, loader, held_out, optimizer):
+        for epoch in range(3):
+            model.train()
+            for batch in loader:
+                loss = model(**batch).loss
+                loss.backward()
+                optimizer.step()
+            model.eval()
+            losses = []
+            for batch in held_out:
+                with torch.no_grad():
+                    outputs = model(**batch)
+                loss = outputs.loss
+                losses.append(loss)
+    """
+    assert found(tmp_path, text) == []
+
+
 def test_a_part_of_the_loss_that_is_kept(tmp_path):
     text = """
     def train(model, loader, optimizer, criterion, router):

@@ -47,15 +47,15 @@ class LossKeepsItsGraph(ScriptCheck):
             loop = script.loops(kept.node)
             if not loop:
                 continue
-            name = losses.graph_in(kept.value, loop[-1])
-            if name is None or _starts_in(script, kept.target, loop[0]):
+            carried = losses.graph_in(kept.value, kept.node)
+            if carried is None or _starts_in(script, kept.target, loop[0]):
                 continue
             if _goes_backward(script, kept.target, loop[0]):
                 continue
             start, end = script.span(kept.value)
             simple = isinstance(kept.value, (cst.Name, cst.Attribute, cst.Call))
             text = script.code(kept.value)
-            gone = losses.backward_in(name, loop[-1])
+            gone = carried
             yield ScriptProblem(
                 says=f"{text} is {kept.how} to {kept.target} with its graph, in every pass of the loop.",
                 does=(
@@ -117,17 +117,27 @@ class _Losses:
         self._script = script
         self._by_loop: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
 
-    def backward_in(self, name: str, loop: cst.CSTNode) -> bool:
-        """Whether backward goes through it in this loop."""
-        return name in self._names(loop)[0]
+    def graph_in(self, value: cst.BaseExpression, at: cst.CSTNode) -> bool | None:
+        """Whether backward goes through what carries a graph out of the expression; None where nothing does.
 
-    def graph_in(self, value: cst.BaseExpression, loop: cst.CSTNode) -> str | None:
-        """The name (or dotted name) in the expression that carries a graph out of it; None where none does."""
-        gone, others = self._names(loop)
+        What a name holds is asked of the loop in which it got its value last: a loop that trains and one that
+        evaluates may use one name.
+        """
         for text in _carried(value):
+            gone, others = self._names(self._loop(text.split(".")[0], at))
             if text in gone or text in others:
-                return text
+                return text in gone
         return None
+
+    def _loop(self, name: str, at: cst.CSTNode) -> cst.CSTNode:
+        script = self._script
+        last: cst.CSTNode | None = None
+        for node in script.of(cst.Assign):
+            if script.begin(node) < script.begin(at) and script.function(node) is script.function(at):
+                if name in [text.split(".")[0] for text in _targets(node)]:
+                    last = node
+        loops = script.loops(last) if last is not None else []
+        return loops[0] if loops else script.loops(at)[-1]
 
     def _names(self, loop: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
         known = self._by_loop.get(id(loop))

@@ -59,7 +59,12 @@ class NoSetDevice(ScriptCheck):
         if any([_names_device(call) for call in starts]) or _visible_by_rank(script):
             return
         bare = _bare(script)
-        if not on_gpu and not bare and not wraps:
+        # A file that only begins the process group may be called by one that sets the device; a backend that is a
+        # variable may be gloo.
+        uses = bare or (
+            wraps or _moves(script) if on_gpu or not any([one is not None for one in backend]) else []
+        )
+        if not uses:
             return
         at = starts[0]
         rank = _rank_before(script, at)
@@ -115,6 +120,16 @@ def _bare(script: Script) -> list[cst.CSTNode]:
         if text_of(argument(call, "", 0)) == "cuda" and argument(call, "index", 1) is None
     ]
     return sorted(found, key=script.begin)
+
+
+def _moves(script: Script) -> list[cst.Call]:
+    """What goes to a GPU by an index or a variable."""
+    found = [call for call in script.methods("cuda", "to") if call.args]
+    return [
+        call
+        for call in found
+        if not script.means(call.func, "torch.cuda") and "float" not in script.code(call.args[0].value)
+    ]
 
 
 def _rank_before(script: Script, at: cst.Call) -> str:
