@@ -38,7 +38,7 @@ def modules_after(code: str, tmp_path) -> set[str]:
     [
         ["--help"],
         ["--version"],
-        *([name, "--help"] for name in ("explain", "snapshot", "plan", "trace", "verify", "runs")),
+        *([name, "--help"] for name in ("explain", "snapshot", "plan", "trace", "verify", "runs", "doctor")),
         ["completion", "zsh"],
     ],
 )

@@ -10,12 +10,14 @@ from oomph.errors import InputError, OomphError, UsageError
 
 #: What users may import from `oomph`. A name that is added or dropped here is a line in CHANGELOG.md.
 PUBLIC = {
+    "Checkup",
     "Diagnosis",
     "Job",
     "OomphError",
     "Plan",
     "SnapshotReport",
     "__version__",
+    "doctor",
     "explain",
     "plan",
     "record",

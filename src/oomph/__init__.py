@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Checkup",
     "Diagnosis",
     "Job",
     "OomphError",
     "Plan",
     "SnapshotReport",
     "__version__",
+    "doctor",
     "explain",
     "plan",
     "record",
@@ -25,6 +27,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from oomph.api import explain, plan, snapshot, trace
+    from oomph.api_doctor import doctor
+    from oomph.diagnose.machine.model import Checkup
     from oomph.diagnose.model import Diagnosis
     from oomph.diagnose.snapshot.model import SnapshotReport
     from oomph.errors import OomphError
@@ -33,11 +37,13 @@ if TYPE_CHECKING:
     from oomph.recording.api import record
 
 _LAZY = {
+    "doctor": "oomph.api_doctor",
     "explain": "oomph.api",
     "plan": "oomph.api",
     "record": "oomph.recording.api",
     "snapshot": "oomph.api",
     "trace": "oomph.api",
+    "Checkup": "oomph.diagnose.machine.model",
     "Diagnosis": "oomph.diagnose.model",
     "SnapshotReport": "oomph.diagnose.snapshot.model",
     "OomphError": "oomph.errors",

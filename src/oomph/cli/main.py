@@ -22,6 +22,7 @@ COMMANDS = {
     "snapshot": "oomph.cli.snapshot",
     "plan": "oomph.cli.plan",
     "trace": "oomph.cli.trace",
+    "doctor": "oomph.cli.doctor",
     "record": "oomph.cli.record",
     "verify": "oomph.cli.verify",
     "runs": "oomph.cli.runs",
@@ -116,6 +117,7 @@ def cli() -> None:
     oomph snapshot oom.pickle        the same from a memory snapshot: what was alive, what if
     oomph plan llama-3.1-8b          what a job will need, before there is a script or a GPU
     oomph trace -- train.py          what a script would need, without a GPU
+    oomph doctor                     is the machine the cause: driver, CUDA, NCCL, neighbours
     oomph record -- torchrun ...     run a job, record where its memory goes, explain when it fails
 
     Exit codes: 0 no failure for lack of memory, 1 one was found, 2 the command could not do its work, 130 interrupted

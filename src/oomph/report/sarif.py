@@ -21,7 +21,7 @@ from oomph.report.places import first_change, level, message, quotes_of, shown_f
 from oomph.report.view import View, prepare
 from oomph.report.words import headline, where
 
-_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 #: Characters of a quote.
 _QUOTE = 2000
 #: Heading -> attribute of a rule, for its help text.
@@ -64,7 +64,7 @@ def render_sarif(
                 "name": "oomph",
                 "version": __version__,
                 "semanticVersion": __version__,
-                "rules": [_rule(code, by_code.get(code), findings) for code in codes],
+                "rules": [descriptor(code, by_code.get(code), findings) for code in codes],
             }
         },
         "columnKind": "unicodeCodePoints",
@@ -78,7 +78,7 @@ def render_sarif(
         "results": results,
         "properties": {"outcome": diagnosis.outcome.value, "summary": headline(view)},
     }
-    document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+    document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -105,8 +105,8 @@ def _result(finding: Finding, index: int, view: View) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": level(finding, view.diagnosis.outcome),
-        "message": _message(words),
-        **_places(quotes),
+        "message": result_message(words),
+        **places(quotes),
         "properties": {
             "certainty": finding.certainty.value,
             "cause": finding.cause,
@@ -123,22 +123,23 @@ def _result(finding: Finding, index: int, view: View) -> dict[str, Any]:
 def _bare(view: View) -> dict[str, Any]:
     """A failure that no finding explains."""
     quotes = [] if view.incident is None else [view.incident.failure.quote]
-    return {"level": "error", "message": _message(headline(view)), **_places(quotes)}
+    return {"level": "error", "message": result_message(headline(view)), **places(quotes)}
 
 
-def _message(text: str) -> dict[str, str]:
+def result_message(text: str) -> dict[str, str]:
     """A message object. "[text](target)" would be a link (section 3.11.6), so that text of a log must not have it."""
     return {"text": flat(text).replace("](", "] (")}
 
 
-def _places(quotes: Sequence[Quote]) -> dict[str, Any]:
-    places: dict[str, Any] = {"locations": [_location(quote) for quote in quotes[:1]]}
+def places(quotes: Sequence[Quote]) -> dict[str, Any]:
+    """The locations of a result: its first quote, and the others as related ones."""
+    found: dict[str, Any] = {"locations": [_location(quote) for quote in quotes[:1]]}
     if len(quotes) > 1:
-        places["relatedLocations"] = [
-            {"id": number, **_location(quote), "message": _message(cut(quote.text, _QUOTE))}
+        found["relatedLocations"] = [
+            {"id": number, **_location(quote), "message": result_message(cut(quote.text, _QUOTE))}
             for number, quote in enumerate(quotes[1:], 1)
         ]
-    return places
+    return found
 
 
 def _location(quote: Quote) -> dict[str, Any]:
@@ -148,8 +149,8 @@ def _location(quote: Quote) -> dict[str, Any]:
     return {"physicalLocation": place}
 
 
-def _rule(code: str, rule: RuleInfo | None, findings: Sequence[Finding]) -> dict[str, Any]:
-    """A reporting descriptor. Without a description the finding's own name has to do."""
+def descriptor(code: str, rule: RuleInfo | None, findings: Sequence[RuleInfo]) -> dict[str, Any]:
+    """A reporting descriptor of SARIF. Without a description the finding's own name has to do."""
     if rule is None:
         name = next(finding.name for finding in findings if finding.code == code)
         return {"id": code, "name": _pascal(name), "shortDescription": {"text": flat(name) or code}}
@@ -187,11 +188,11 @@ def _pascal(name: str) -> str:
 def _notifications(view: View) -> list[dict[str, Any]]:
     """What is no finding: notes about the input, and errors that are not of memory."""
     diagnosis = view.diagnosis
-    notes = [{"level": "note", "message": _message(note)} for note in diagnosis.notes]
+    notes = [{"level": "note", "message": result_message(note)} for note in diagnosis.notes]
     errors = [
         {
             "level": "note",
-            "message": _message(f"not of memory: {where(quote)}: {cut(quote.text, _QUOTE)}"),
+            "message": result_message(f"not of memory: {where(quote)}: {cut(quote.text, _QUOTE)}"),
             "locations": [_location(quote)],
         }
         for quote in diagnosis.other_errors

@@ -1,0 +1,1 @@
+"""The answer of `oomph doctor`, as text, JSON, Markdown and SARIF."""

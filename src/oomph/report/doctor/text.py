@@ -1,0 +1,111 @@
+"""The answer for people: what is wrong first, each with what it does and the first thing to do."""
+
+from __future__ import annotations
+
+from oomph.diagnose.machine.model import CheckFinding, Checkup, Severity, Told
+from oomph.report.clean import clean, cut, flat, without_commands
+from oomph.report.doctor import words
+from oomph.report.doctor.view import View, prepare
+from oomph.report.layout import Style, table, wrap
+from oomph.report.options import ReportOptions
+
+_LOOK = {Severity.ERROR: "bad", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+#: Quotes of a finding, sources and characters of a quote that are shown.
+_QUOTES, _SOURCES, _QUOTE = 2, 12, 200
+
+
+def render_text(checkup: Checkup, options: ReportOptions, *, everything: bool = False) -> str:
+    """The whole answer, ending in a newline. `everything`: with what was found in order, all quotes and all sources."""
+    return _Page(prepare(checkup, options), options, everything).render()
+
+
+class _Page:
+    def __init__(self, view: View, options: ReportOptions, everything: bool) -> None:
+        self.view = view
+        self.checkup = view.checkup
+        self.width = options.columns
+        self.style = Style(options.colour)
+        self.everything = everything
+
+    def render(self) -> str:
+        look = "bad" if self.checkup.exit_code else "good"
+        head = [self.style(line, look) for line in wrap(words.headline(self.checkup), self.width)]
+        blocks = [head + wrap(flat(self.view.about), self.width)]
+        wrong = (*self.view.of(Severity.ERROR), *self.view.of(Severity.WARNING), *self.view.of(Severity.NOTE))
+        blocks += [self._finding(one) for one in wrong]
+        blocks += [self._notes(), self._untold(), self._clear(), self._read()]
+        return without_commands("\n\n".join("\n".join(block) for block in blocks if block)) + "\n"
+
+    def _finding(self, finding: CheckFinding) -> list[str]:
+        problem = finding.problem
+        lines = [self.style(line, _LOOK[problem.severity]) for line in wrap(words.title(finding), self.width)]
+        lines += wrap(problem.says, self.width, "  ")
+        lines += self._said("Effect: ", problem.does)
+        lines += self._said("First:  ", problem.fix)
+        # A line that is to be copied is not broken.
+        lines += [
+            self.style(f"      {line}".rstrip(), "bold")
+            for line in problem.paste.strip("\n").split("\n")
+            if line
+        ]
+        lines += self._said("Not:    ", problem.wrong)
+        quotes = problem.evidence if self.everything else problem.evidence[:_QUOTES]
+        for quote in quotes:
+            said = f": {cut(flat(quote.text), _QUOTE)}" if quote.text else ""
+            lines += [
+                self.style(line, "dim")
+                for line in wrap(f"{words.place(quote)}{said}", self.width, "  Seen:   ")
+            ]
+        return lines
+
+    def _said(self, head: str, text: str) -> list[str]:
+        return wrap(text, self.width, f"  {head}") if text else []
+
+    def _section(self, title: str, lines: list[str]) -> list[str]:
+        return [self.style(title, "heading"), *lines] if lines else []
+
+    def _notes(self) -> list[str]:
+        notes = [
+            line for note in self.checkup.notes for line in wrap(cut(flat(note), 600), self.width, "  - ")
+        ]
+        return self._section("Notes", notes)
+
+    def _untold(self) -> list[str]:
+        return self._section("Could not tell", self._told(self.checkup.untold))
+
+    def _clear(self) -> list[str]:
+        clear = self.checkup.clear
+        if not clear:
+            return []
+        if self.everything:
+            return self._section("In order", self._told(clear))
+        codes = ", ".join(one.code for one in clear)
+        return wrap(f"In order: {codes} (--all says why).", self.width)
+
+    def _told(self, several: tuple[Told, ...]) -> list[str]:
+        """Code and reason; the same reason of several checks is said once."""
+        reasons: dict[str, list[str]] = {}
+        for one in several:
+            reasons.setdefault(flat(one.why), []).append(one.code)
+        return table([(", ".join(codes), why) for why, codes in _short(reasons)], self.width)
+
+    def _read(self) -> list[str]:
+        read = words.read_words(self.checkup)
+        shown = read if self.everything else read[:_SOURCES]
+        more = f", and {len(read) - len(shown)} more" if len(read) > len(shown) else ""
+        lines = (
+            wrap(f"Read: {', '.join(clean(flat(one)) for one in shown)}{more}.", self.width) if shown else []
+        )
+        for one in words.passed_over_words(self.checkup):
+            lines += wrap(f"Not read: {flat(one)}", self.width)
+        return lines
+
+
+def _short(reasons: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
+    """At most three codes stand in one row, so that the reasons keep room."""
+    rows: list[tuple[str, list[str]]] = []
+    for why, codes in reasons.items():
+        rows += [
+            (why if start == 0 else "the same", codes[start : start + 3]) for start in range(0, len(codes), 3)
+        ]
+    return rows

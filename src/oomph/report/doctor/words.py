@@ -1,0 +1,113 @@
+"""The words that the reports of a checkup share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.diagnose.machine.model import CheckFinding, Checkup, Severity
+from oomph.diagnose.model import Certainty
+from oomph.evidence.environment.model import Card, Environment
+from oomph.evidence.model import Quote
+from oomph.report.words import plural
+from oomph.units import format_bytes
+
+
+def headline(checkup: Checkup) -> str:
+    """One sentence: how much is wrong, or that nothing is, and how much could not be told."""
+    wrong = [one for one in checkup.findings if one.problem.severity is not Severity.NOTE]
+    if wrong:
+        counts = [
+            plural(number, word)
+            for word, number in (
+                ("error", _count(wrong, Severity.ERROR)),
+                ("warning", _count(wrong, Severity.WARNING)),
+            )
+            if number
+        ]
+        return f"{' and '.join(counts)}: {_first(wrong[0])}"
+    untold = len(checkup.untold)
+    if not checkup.clear and not checkup.findings:
+        if untold:
+            return f"Nothing could be told: {plural(untold, 'check')} had too little to go on"
+        return "Nothing was checked: what was read has no subject of a check"
+    said = f", {plural(untold, 'check')} could not be made" if untold else ""
+    return f"Nothing wrong was found: {plural(len(checkup.clear), 'check')} in order{said}"
+
+
+def _first(finding: CheckFinding) -> str:
+    name = finding.name.replace("-", " ") if " " not in finding.name else finding.name
+    return f"{name}, {finding.problem.subject}" if finding.problem.subject else name
+
+
+def _count(findings: Sequence[CheckFinding], severity: Severity) -> int:
+    return sum(one.problem.severity is severity for one in findings)
+
+
+def title(finding: CheckFinding) -> str:
+    """As "ENV203 error, likely: ecc-errors (GPU 3)"; certainty is said where it is less than certain."""
+    problem = finding.problem
+    certainty = "" if problem.certainty is Certainty.CERTAIN else f", {problem.certainty.value}"
+    subject = f" ({problem.subject})" if problem.subject else ""
+    return f"{finding.code} {problem.severity.value}{certainty}: {finding.name}{subject}"
+
+
+def place(quote: Quote) -> str:
+    """Where a quote stands: "nvidia-smi.txt:12", and without a line where there is no file."""
+    return f"{quote.source}:{quote.line}" if quote.line else quote.source
+
+
+def machine_words(environment: Environment) -> str:
+    """What machine it is, in one sentence, from what was told of it."""
+    whose = "This machine" if environment.live else "The machine"
+    parts = [
+        environment.hostname.value if environment.hostname else "",
+        environment.machine_type.value if environment.machine_type else "",
+        *_cards(environment.cards),
+        f"driver {environment.driver.value}" if environment.driver else "",
+        *[_torch(build.version, build.local, build.cuda) for build in environment.torch[:2]],
+        _container(environment),
+    ]
+    told = [part for part in parts if part]
+    if not environment.sources and not told:
+        return ""
+    return f"{whose}: {', '.join(told)}." if told else f"{whose}: nothing is told of its GPUs or its driver."
+
+
+def _cards(cards: Sequence[Card]) -> list[str]:
+    """As "8 x NVIDIA A100-SXM4-80GB (80.00 GiB)", for each kind, in order."""
+    kinds: dict[tuple[str, int | None], int] = {}
+    for card in cards:
+        kinds[card.name, card.total_bytes] = kinds.get((card.name, card.total_bytes), 0) + 1
+    return [
+        f"{count} x {name or 'GPU'}{f' ({format_bytes(size)})' if size else ''}"
+        for (name, size), count in kinds.items()
+    ]
+
+
+def _torch(version: str, local: str, cuda: str | None) -> str:
+    if not version:
+        return ""
+    if cuda:
+        return f"PyTorch {version} (CUDA {cuda})"
+    return f"PyTorch {version}{f'+{local}' if local else ''}{' (without CUDA)' if cuda is None and not local else ''}"
+
+
+def _container(environment: Environment) -> str:
+    if environment.wsl is not None and environment.wsl.value:
+        return "WSL2"
+    return f"in a container ({environment.container.value})" if environment.container else ""
+
+
+def read_words(checkup: Checkup) -> list[str]:
+    """What was read, each source once with what it was taken for."""
+    kinds: dict[str, list[str]] = {}
+    for source, kind in checkup.environment.sources:
+        held = kinds.setdefault(source, [])
+        if kind not in held and kind != source:
+            held.append(kind)
+    return [f"{source} ({', '.join(held)})" if held else source for source, held in kinds.items()]
+
+
+def passed_over_words(checkup: Checkup) -> list[str]:
+    """What told nothing, each with the reason."""
+    return [f"{source}: {reason}" for source, reason in checkup.environment.passed_over]
