@@ -1,0 +1,55 @@
+"""Which GPUs a name can mean: names of cards, of machine types' GPUs, and of labels in manifests."""
+
+from __future__ import annotations
+
+import re
+
+from oomph.errors import UsageError
+from oomph.hardware.gpus import Gpu
+from oomph.hardware.names import gpu
+from oomph.hardware.tables import Machine, all_gpus
+
+#: A MIG profile behind a name ("-MIG-1g.10gb"), and what labels add to one ("nvidia-h100-mega-80gb").
+_MIG = re.compile(r"[-_ ]mig[-_ ].*", re.IGNORECASE)
+_WORD = re.compile(r"[a-z0-9]+")
+_EMPTY = frozenset(
+    ("nvidia", "tesla", "geforce", "gpu", "mega", "ultra", "virtual", "workstation", "vws", "shared")
+)
+
+
+def meant(name: str) -> tuple[Gpu, ...]:
+    """The GPUs that the name can mean; none where it is not known."""
+    text = _MIG.sub("", name)
+    try:
+        return (gpu(text),)
+    except UsageError:
+        pass
+    words = set(_WORD.findall(text.lower())) - _EMPTY
+    if not words or not any(any(letter.isdigit() for letter in word) for word in words):
+        return ()
+    return tuple(
+        each
+        for each in all_gpus()
+        if any(words <= set(_WORD.findall(known.lower())) for known in (each.name, *each.aliases))
+    )
+
+
+def of_machine(machine: Machine) -> tuple[Gpu, ...]:
+    """The GPUs that a machine type can have."""
+    return meant(machine.gpu)
+
+
+def agree(one: tuple[Gpu, ...], other: tuple[Gpu, ...]) -> bool:
+    """Whether two names can mean the same. GPUs of one model and size that differ in their connector only (PCIe, SXM)
+    count as the same: names are rarely that exact."""
+    return bool({_model(each) for each in one} & {_model(each) for each in other})
+
+
+def listed(gpus: tuple[Gpu, ...]) -> str:
+    """Their names in a sentence, at most three: A100-SXM4-80GB or A100-PCIE-80GB."""
+    names = list(dict.fromkeys(each.name for each in gpus))[:3]
+    return " or ".join(names)
+
+
+def _model(each: Gpu) -> tuple[str, tuple[int, int], int]:
+    return each.short_name.split("-")[0], each.capability, each.memory_gb
