@@ -126,7 +126,7 @@ def test_a_task_that_fills_the_disk(tmp_path):
 
 
 def test_a_floor_of_free_disk(tmp_path):
-    free = supervise.free_bytes(str(tmp_path))
+    free = supervise.free_bytes(str(tmp_path)) or 0
     ended = run(python(tmp_path, "import time; time.sleep(600)", free_disk_bytes=free + (1 << 40)))
     assert ended.stopped == "disk"
 
