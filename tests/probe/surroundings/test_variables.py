@@ -44,6 +44,7 @@ def test_a_running_process(tmp_path):
         tmp_path, {"/proc/123/environ": "NCCL_DEBUG=INFO\0HF_TOKEN=hf_x\0EMPTY=\0PATH=/bin\0odd\0RANK=3\0"}
     )
     found = variables.environment(root, 123)
+    assert not isinstance(found, Untold)
     assert variables.of_interest(found) == {"NCCL_DEBUG": "INFO", "RANK": "3"}
     gone = variables.environment(root, 124)
     assert isinstance(gone, Untold)
@@ -52,7 +53,9 @@ def test_a_running_process(tmp_path):
 
 def test_this_process(monkeypatch):
     monkeypatch.setenv("NCCL_IB_HCA", "mlx5_0")
-    assert variables.of_interest(variables.environment())["NCCL_IB_HCA"] == "mlx5_0"
+    found = variables.environment()
+    assert not isinstance(found, Untold)
+    assert variables.of_interest(found)["NCCL_IB_HCA"] == "mlx5_0"
 
 
 def test_the_kernels_log(tmp_path):
@@ -63,7 +66,9 @@ def test_the_kernels_log(tmp_path):
         "4,512,1234567890123,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python, GPU has fallen off the bus.\n"
         "4,513,7,-;nvidia-nvlink: x\n"
     )
-    (line,) = kernel_log.driver_lines(made(tmp_path, {"/dev/kmsg": text}))
+    lines = kernel_log.driver_lines(made(tmp_path, {"/dev/kmsg": text}))
+    assert not isinstance(lines, Untold)
+    (line,) = lines
     assert line == (
         "[1234567.890123] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python, GPU has fallen off the bus."
     )
@@ -78,4 +83,6 @@ def test_no_kernels_log(tmp_path):
 def test_a_log_without_an_end_and_of_any_bytes(tmp_path):
     path = made(tmp_path, {"/dev/kmsg": ""}) / "dev/kmsg"
     path.write_bytes(b"\xff\xfe NVRM nonsense;;,\n1,2,x,-;NVRM: a\nNVRM")
-    assert len(kernel_log.driver_lines(tmp_path)) == 3
+    lines = kernel_log.driver_lines(tmp_path)
+    assert not isinstance(lines, Untold)
+    assert len(lines) == 3

@@ -162,13 +162,14 @@ class NvmlDetails:
                 listed = listed or several is not None
                 for one in several or ():
                     pid, used = int(one.pid), one.usedGpuMemory
-                    before = found.get(pid)
                     used = None if used is None else int(used)
+                    before = found.get(pid)
+                    kinds = kind
                     if before is not None:
-                        kind = kind if kind in before.kind else f"{before.kind}+{kind}"
+                        kinds = before.kind if kind in before.kind else f"{before.kind}+{kind}"
                         used = before.used_bytes if used is None else max(used, before.used_bytes or 0)
                     name = text(ask("nvmlSystemGetProcessName", pid)).rpartition("/")[2]
-                    found[pid] = OnCard(pid, used, name, kind)
+                    found[pid] = OnCard(pid, used, name, kinds)
         return tuple(found.values()) if listed else None
 
 
