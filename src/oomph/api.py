@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from oomph.errors import InputError
 
 if TYPE_CHECKING:
+    from oomph.diagnose.case import Case
     from oomph.diagnose.compare import Comparison
     from oomph.diagnose.model import Diagnosis
     from oomph.diagnose.recorded.model import Records
@@ -46,6 +47,34 @@ def explain(
     whether prediction and log agree. Raises InputError when there is nothing to read, and UsageError for a `job` that
     is none; findings and contradictions are part of the answer, never exceptions.
     """
+    from oomph.remedy.beside import with_advice
+
+    diagnosis, case, given = diagnosed(
+        paths, select=select, ignore=ignore, rank=rank, progress=progress, stdin=stdin, job=job
+    )
+    if case is None or not diagnosis.findings:
+        return diagnosis
+    if given is None and case.recorded is not None:
+        recorded = _recorded_job(case.recorded.run)
+        if recorded is not None:
+            answer = with_advice(case, diagnosis, recorded)
+            if answer.plan is not None:
+                return answer
+    return with_advice(case, diagnosis, given)
+
+
+def diagnosed(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    rank: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    stdin: BinaryIO | None = None,
+    job: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Job | None = None,
+) -> tuple[Diagnosis, Case | None, Given | None]:
+    """As `explain`, before any advice: the diagnosis, the case that it was made of (None where nothing failed), and
+    what `job` says of the job."""
     # Imported here, as below: each function loads what it needs; a snapshot's answer needs no parser of logs, and a
     # plan nothing of a diagnosis.
     from oomph.diagnose.engine import diagnose
@@ -54,7 +83,6 @@ def explain(
     from oomph.diagnose.notes import RULES_LEFT_OUT
     from oomph.evidence.read import read
     from oomph.evidence.run.read import is_run
-    from oomph.remedy.beside import with_advice
 
     given = None
     if job is not None:
@@ -90,15 +118,7 @@ def explain(
             diagnosis = replace(diagnosis, notes=(note, *diagnosis.notes))
     if (select or ignore) and not diagnosis.findings and diagnosis.outcome is Outcome.FAILED:
         diagnosis = replace(diagnosis, notes=(*diagnosis.notes, RULES_LEFT_OUT))
-    if case is None or not diagnosis.findings:
-        return diagnosis
-    if given is None and case.recorded is not None:
-        recorded = _recorded_job(case.recorded.run)
-        if recorded is not None:
-            answer = with_advice(case, diagnosis, recorded)
-            if answer.plan is not None:
-                return answer
-    return with_advice(case, diagnosis, given)
+    return diagnosis, case, given
 
 
 #: A run says its job well enough for a prediction when it decides these; the rest may be as by default.
