@@ -26,6 +26,7 @@ COMMANDS = {
     "record": "oomph.cli.record",
     "verify": "oomph.cli.verify",
     "runs": "oomph.cli.runs",
+    "repro": "oomph.cli.repro",
     "rule": "oomph.cli.rule",
     "rules": "oomph.cli.rules",
     "completion": "oomph.cli.completion",

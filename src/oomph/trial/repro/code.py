@@ -1,0 +1,30 @@
+"""Whose code trains: which of the two scripts a job gets, or why it gets none."""
+
+from __future__ import annotations
+
+from oomph.job.model import Job
+
+#: transformers' Trainer. accelerate alone is a loop of the user's own in which Trainer's casts are at work.
+_TRAINER = frozenset(("transformers", "hf", "huggingface"))
+#: Trainers that are transformers' own with patches; the value names what a script leaves out.
+_ON_TRAINER = {
+    "axolotl": "axolotl's own patches, loss and packing",
+    "llama-factory": "LLaMA-Factory's own patches and adapters",
+    "peft": "",
+}
+_LOOP = frozenset(("", "pytorch", "peft-method-comparison"))
+
+TRAINER, LOOP = "trainer", "loop"
+
+
+def kind_of(job: Job) -> str:
+    """`TRAINER`, `LOOP`, or "" where the framework's code cannot be written in one short script."""
+    name = job.framework.name.lower()
+    if name in _LOOP:
+        return LOOP
+    return TRAINER if name in _TRAINER or name in _ON_TRAINER else ""
+
+
+def left_out_of(job: Job) -> str:
+    """What the framework has beside Trainer; "" for nothing."""
+    return _ON_TRAINER.get(job.framework.name.lower(), "")
