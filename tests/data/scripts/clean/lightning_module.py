@@ -1,0 +1,56 @@
+import lightning as L
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+class Net(torch.nn.Module):
+    def __init__(self, hidden=1024, classes=10):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(784, hidden),
+            torch.nn.GELU(),
+            torch.nn.Linear(hidden, hidden),
+            torch.nn.GELU(),
+            torch.nn.Linear(hidden, classes),
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def synthetic(count):
+    return torch.utils.data.TensorDataset(torch.randn(count, 784), torch.randint(0, 10, (count,)))
+
+
+class Classifier(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+        self.criterion = nn.CrossEntropyLoss()
+        self.outputs = []
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        loss = self.criterion(self.net(x), y)
+        self.log("train_loss", loss, on_epoch=True)
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        # Lightning runs validation without gradients
+        x, y = batch
+        self.eval()
+        loss = self.criterion(self.net(x), y)
+        self.outputs.append(loss.item())
+
+    def on_validation_epoch_end(self):
+        self.log("val_loss", sum(self.outputs) / len(self.outputs))
+        self.outputs.clear()
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+
+if __name__ == "__main__":
+    trainer = L.Trainer(max_epochs=10, accelerator="gpu", devices=4, strategy="ddp", precision="16-mixed")
+    trainer.fit(Classifier(), DataLoader(synthetic(50_000), batch_size=256), DataLoader(synthetic(5_000), batch_size=256))
