@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from oomph.evidence.environment.formats import parse_part
 from oomph.evidence.environment.found import Found
 from oomph.evidence.environment.parts import Command, Part
 from oomph.evidence.model import Line
@@ -15,6 +14,9 @@ def parsed(text: str, source: str, command: str, found: Found) -> None:
     into."""
     if not text.strip():
         return
+    # Only where there is something to read are the parsers loaded.
+    from oomph.evidence.environment.formats import parse_part
+
     lines = [Line(line, 0) for line in text.splitlines()]
     part = Part(source, lines, command=Command(command, Line(command, 0)), whole=True)
     before = len(found.errors)

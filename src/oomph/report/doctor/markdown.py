@@ -14,6 +14,7 @@ from oomph.report.options import ReportOptions
 
 #: Quotes of a finding, and characters of one.
 _QUOTES, _QUOTE = 10, 2000
+_HEADS = ("check", "of", "why")
 
 
 def render_markdown(checkup: Checkup, options: ReportOptions) -> str:
@@ -23,8 +24,10 @@ def render_markdown(checkup: Checkup, options: ReportOptions) -> str:
     blocks = [[f"### {escape(words.headline(checkup))}"], [escape(view.about)] if view.about else []]
     blocks += [_finding(one) for one in checkup.findings]
     blocks.append(_section("Notes", [f"- {escape(note)}" for note in checkup.notes]))
-    blocks.append(_section("Could not tell", _told(checkup.untold)))
-    blocks.append(_section("In order", _told(checkup.clear)))
+    missing = words.missing_rows(checkup, everything=True)
+    rows = [*_rows(checkup.untold), *((name, "", why) for name, why in missing)]
+    blocks.append(_section("Could not tell", table(_HEADS, rows) if rows else []))
+    blocks.append(_section("In order", table(_HEADS, _rows(checkup.clear)) if checkup.clear else []))
     read = [f"- {escape(one)}" for one in words.read_words(checkup)]
     read += [f"- not read: {escape(one)}" for one in words.passed_over_words(checkup)]
     blocks += [_section("Read", read), [f"oomph {escape(__version__)}."]]
@@ -35,9 +38,8 @@ def _section(title: str, lines: list[str]) -> list[str]:
     return [f"**{title}**", "", *lines] if lines else []
 
 
-def _told(several: Iterable[Told]) -> list[str]:
-    rows = [(one.code, one.name, one.why) for one in several]
-    return table(("check", "of", "why"), rows) if rows else []
+def _rows(several: Iterable[Told]) -> list[tuple[str, str, str]]:
+    return [(one.code, one.name, one.why) for one in several]
 
 
 def _finding(finding: CheckFinding) -> list[str]:

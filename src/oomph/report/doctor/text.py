@@ -71,7 +71,11 @@ class _Page:
         return self._section("Notes", notes)
 
     def _untold(self) -> list[str]:
-        return self._section("Could not tell", self._told(self.checkup.untold))
+        missing = words.missing_rows(self.checkup, everything=self.everything)
+        lines = self._told(self.checkup.untold) + table(
+            [(name, flat(why)) for name, why in missing], self.width
+        )
+        return self._section("Could not tell", lines)
 
     def _clear(self) -> list[str]:
         clear = self.checkup.clear

@@ -36,7 +36,7 @@ def headline(checkup: Checkup) -> str:
 
 def _first(finding: CheckFinding) -> str:
     name = finding.name.replace("-", " ") if " " not in finding.name else finding.name
-    return f"{name}, {finding.problem.subject}" if finding.problem.subject else name
+    return f"{name} ({finding.problem.subject})" if finding.problem.subject else name
 
 
 def _count(findings: Sequence[CheckFinding], severity: Severity) -> int:
@@ -106,6 +106,26 @@ def read_words(checkup: Checkup) -> list[str]:
         if kind not in held and kind != source:
             held.append(kind)
     return [f"{source} ({', '.join(held)})" if held else source for source, held in kinds.items()]
+
+
+#: Fields without which much of a machine is not known, as people call them.
+_WEIGHTY = {
+    "cards": "GPUs",
+    "drivers": "driver",
+    "torch": "PyTorch",
+    "variables": "variables",
+    "xids": "Xid events",
+    "interfaces": "interfaces",
+}
+
+
+def missing_rows(checkup: Checkup, *, everything: bool) -> list[tuple[str, str]]:
+    """What of a machine could not be read, and why; without `everything`, only what much depends on."""
+    return [
+        (_WEIGHTY.get(name, name), why)
+        for name, why in checkup.environment.missing.items()
+        if everything or name in _WEIGHTY
+    ]
 
 
 def passed_over_words(checkup: Checkup) -> list[str]:
