@@ -17,7 +17,7 @@ class AllocConfIgnored(Check):
     cause = "alloc_conf_ignored"
     name = "alloc-conf-ignored"
     means = (
-        "A setting that PyTorch accepts can still do nothing: backend:cudaMallocAsync has no use for the options of the "
+        "A setting that PyTorch accepts can still do nothing: backend:cudaMallocAsync does not use the options of the "
         "native allocator, expandable segments do not exist on Windows, WSL2 and Jetson, PyTorch before 2.9 does not "
         "read PYTORCH_ALLOC_CONF, and some options work only together with another."
     )

@@ -18,7 +18,7 @@ class AllocConfDoesNotDoThat(Check):
     cause = "alloc_conf_does_not_do_that"
     name = "alloc-conf-does-not-do-that"
     means = (
-        "max_split_size_mb frees nothing: it keeps large cached blocks whole, which helps one kind of fragmentation and "
+        "max_split_size_mb frees nothing: it keeps large cached blocks whole, which helps some fragmentation and "
         "can raise what is reserved. garbage_collection_threshold works only where a share of the memory was set as a "
         "limit. per_process_memory_fraction makes no room: it is a cap, and brings the error earlier."
     )
@@ -50,8 +50,8 @@ def _problems(one: Variable, settings: AllocatorSettings, options: dict[str, str
             _problem(
                 one,
                 f"per_process_memory_fraction:{settings.fraction:g} caps PyTorch at that share of every GPU.",
-                f"The other {100 - 100 * settings.fraction:g} % stays unused by PyTorch: requests fail although the card "
-                "has room, with `allowed` in the message.",
+                f"The other {100 - 100 * settings.fraction:g} % is out of PyTorch's reach: requests fail although the "
+                "card has room, with `allowed` in the message.",
                 "Remove it, unless another process of yours needs the rest.",
                 Severity.WARNING,
             )

@@ -41,8 +41,8 @@ _SWITCHES = {
         values=("detail",),
     ),
     "CUDA_MODULE_LOADING": _Switch(
-        "All kernels are loaded at the start, outside PyTorch's allocator: about 0.45 GiB more on an A100 (0.92 instead "
-        "of 0.47 GiB of context with PyTorch 2.1).",
+        "All kernels are loaded at the start, outside PyTorch's allocator: about 0.45 GiB more on an A100 (a context "
+        "of 0.92 instead of 0.47 GiB with PyTorch 2.1).",
         Severity.NOTE,
         values=("eager",),
     ),

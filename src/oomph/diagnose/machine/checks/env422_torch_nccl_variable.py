@@ -128,7 +128,7 @@ def _valued(one: Variable, value: str, variable: TorchVariable) -> Problem | Non
         )
     if variable.name == "TORCH_NCCL_BLOCKING_WAIT" and word in _TRUE:
         does = "wait() holds the CPU until each collective is done, so that nothing overlaps with it."
-        return _costly(one, value, does, "Remove it; errors are reported without it since PyTorch 1.12.")
+        return _costly(one, value, does, "Remove it; the watchdog reports errors and timeouts without it.")
     if variable.name == "TORCH_NCCL_ASYNC_ERROR_HANDLING" and value.strip() == "0":
         does = (
             "When one rank dies, of out-of-memory for example, the others wait for ever and hold their GPUs."

@@ -1,0 +1,174 @@
+"""As many processes start as there are GPUs, or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oomph.diagnose.machine.base import Check
+from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
+from oomph.diagnose.machine.settings import gpus
+from oomph.evidence.environment.model import Environment, Launch
+from oomph.evidence.model import Quote
+
+#: They start one process for each GPU by intention; srun and mpirun may start something that does.
+_PER_GPU = ("torchrun", "accelerate", "deepspeed", "composer")
+_STARTS = (*_PER_GPU, "srun", "mpirun", "mpiexec", "horovodrun")
+_OPTION = {
+    "torchrun": "--nproc-per-node={}",
+    "accelerate": "--num_processes={}",
+    "deepspeed": "--num_gpus={}",
+    "composer": "--nproc={}",
+    "srun": "--ntasks-per-node={}",
+    "mpirun": "-n {}",
+    "mpiexec": "-n {}",
+    "horovodrun": "-np {}",
+}
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What one line starts on a machine. `each` are the launchers from the outside in, with how many each starts."""
+
+    each: tuple[tuple[str, int], ...]
+    quote: Quote
+    whole: bool
+
+    @property
+    def total(self) -> int:
+        result = 1
+        for _, count in self.each:
+            result *= count
+        return result
+
+
+class ProcessesAndGpus(Check):
+    """See the class attributes: they are the check's documentation."""
+
+    code = "ENV508"
+    cause = "processes_and_gpus_differ"
+    name = "processes-and-gpus-differ"
+    means = (
+        "A data-parallel job runs one process per GPU. With more, ranks share a card (out-of-memory, NCCL's `Duplicate "
+        "GPU detected`) or ask for one that is not there (`invalid device ordinal`). srun with eight tasks on a node "
+        "that each start torchrun with eight processes makes 64. With fewer, GPUs are idle."
+    )
+    decisive_evidence = (
+        "The launcher's number against what the scheduler, the pod or the machine gives on one node."
+    )
+    first_action = (
+        "Start one process per GPU: torchrun --nproc-per-node=<GPUs>, under srun with one task per node."
+    )
+    verify = "nvidia-smi shows one process of the job on each GPU."
+    wrong_advice = (
+        "A smaller batch when two ranks share a card: each still has its own weights and context there."
+    )
+
+    def check(self, asked: Asked) -> Answer:
+        environment = asked.environment
+        starts = _starts(environment)
+        if not starts:
+            return NotHere()
+        problems: list[Problem] = []
+        fine = untold = ""
+        for start in starts:
+            count = _given(environment, start)
+            if count is None:
+                untold = (
+                    f"{_words(start)} start, and the number of GPUs is not told: --gpus-per-node, a pod's limit or "
+                    "`nvidia-smi -L` does"
+                )
+            elif not start.whole:
+                untold = f"how many processes {start.each[-1][0] if start.each else 'it'} starts is not told"
+            elif count > 0:
+                problem = _judge(start, count)
+                if problem is not None:
+                    problems.append(problem)
+                else:
+                    fine = f"{_words(start)} start for {count} GPUs on a machine"
+        if problems:
+            return tuple(problems)
+        if untold:
+            return CouldNotTell(untold)
+        return Clear(fine) if fine else NotHere()
+
+
+def _starts(environment: Environment) -> list[_Start]:
+    """Each line that starts processes. Launchers with the same quote are nested, outermost first."""
+    lines: dict[Quote, list[Launch]] = {}
+    for one in environment.launches:
+        if one.program in _STARTS:
+            lines.setdefault(one.quote, []).append(one)
+    found = []
+    for quote, nested in lines.items():
+        if len(nested) == 1 and nested[0].program == "srun" and nested[0].processes is None:
+            continue
+        each: list[tuple[str, int]] = []
+        whole = True
+        for one in nested:
+            if one.processes is not None:
+                each.append((one.program, one.processes))
+            elif one.processes_word in ("gpu", "auto"):
+                count = gpus(environment)
+                whole = whole and count is not None
+                each.append((one.program, count or 1))
+            else:
+                whole = False
+        found.append(_Start(tuple(each), quote, whole))
+    return found
+
+
+def _given(environment: Environment, start: _Start) -> int | None:
+    """GPUs of a machine for this line: of the same document, else as the surroundings say."""
+    same = [
+        one.gpus
+        for one in environment.launches
+        if one.gpus is not None and one.quote.source == start.quote.source
+    ]
+    return max(same) if same else gpus(environment)
+
+
+def _judge(start: _Start, count: int) -> Problem | None:
+    programs = [program for program, _ in start.each]
+    total = start.total
+    numbers = {"processes": total, "gpus": count}
+    inner = programs[-1]
+    if total > count:
+        several = [one for one in start.each if one[1] > 1]
+        product = (
+            f" ({' times '.join(f'{number} of {program}' for program, number in several)})"
+            if len(several) > 1
+            else ""
+        )
+        outer = start.each[0][0]
+        fix = (
+            f"Let {outer} start one task per machine; {inner} starts the rest."
+            if len(several) > 1
+            else f"Start {count}, one per GPU."
+        )
+        paste = _OPTION[outer].format(1) if len(several) > 1 else _OPTION[inner].format(count)
+        return Problem(
+            says=f"{total} processes start on a machine{product}, for {count} GPU{'s' if count > 1 else ''}.",
+            does="Ranks share a card or find none: `Duplicate GPU detected`, `invalid device ordinal`, out-of-memory.",
+            fix=fix,
+            paste=paste,
+            subject=inner,
+            numbers=numbers,
+            evidence=(start.quote,),
+        )
+    if total < count and inner in _PER_GPU:
+        return Problem(
+            says=f"{inner} starts {total} process{'es' if total > 1 else ''} on a machine with {count} GPUs for it.",
+            does=f"{count - total} GPUs are idle, unless each process uses several of them (device_map, pipeline).",
+            fix=f"Start {count}, one per GPU.",
+            paste=_OPTION[inner].format(count),
+            subject=inner,
+            severity=Severity.WARNING,
+            numbers=numbers,
+            evidence=(start.quote,),
+        )
+    return None
+
+
+def _words(start: _Start) -> str:
+    whose = start.each[-1][0] if start.each else "a launcher"
+    return f"{start.total} process{'es' if start.total != 1 else ''} of {whose}"
