@@ -35,7 +35,7 @@ class Fixture:
 
     @property
     def name(self) -> str:
-        """"faulty/NAME" or "clean/NAME"."""
+        """ "faulty/NAME" or "clean/NAME"."""
         return f"{self.folder.parent.name}/{self.folder.name}"
 
     @property

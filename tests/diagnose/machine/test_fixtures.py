@@ -25,12 +25,14 @@ def checked(fixture: Fixture) -> Checkup:
 
 def texts(finding: CheckFinding) -> str:
     problem = finding.problem
-    return "\n".join((problem.says, problem.does, problem.fix, problem.paste, problem.subject, problem.wrong))
+    parts = [problem.says, problem.does, problem.fix, problem.paste, problem.subject, problem.wrong]
+    return "\n".join(parts)
 
 
 def told(checkup: Checkup) -> str:
     lines = [
-        f"  {one.code} {one.problem.severity}: {one.problem.subject}: {one.problem.says}" for one in checkup.findings
+        f"  {one.code} {one.problem.severity}: {one.problem.subject}: {one.problem.says}"
+        for one in checkup.findings
     ]
     lines += [f"  {one.code} could not tell: {one.why}" for one in checkup.untold]
     return "\n".join(lines) or "  nothing"
@@ -43,18 +45,17 @@ def test_a_recorded_machine(fixture: Fixture) -> None:
     checkup = checked(fixture)
     found = {one.code for one in checkup.findings if one.problem.severity is not Severity.NOTE}
     noted = {one.code for one in checkup.findings if one.problem.severity is Severity.NOTE}
-    wrong: list[str] = []
-    for code in sorted(fixture.codes("findings") - found):
-        wrong.append(f"{code} is missing")
-    for code in sorted(found - fixture.codes("findings")):
-        why = fixture.expected.get("not", {}).get(code, "nothing is wrong there")
-        wrong.append(f"{code} is found, and must not be: {why}")
-    for code in sorted(fixture.codes("notes") - noted):
-        wrong.append(f"{code} is missing among the notes")
-    for code in sorted(noted - fixture.codes("notes") - fixture.codes("may") - fixture.codes("findings")):
-        wrong.append(f"{code} is a note, and must not be")
-    for code in sorted(fixture.codes("untold") - {one.code for one in checkup.untold}):
-        wrong.append(f"{code} must say that it could not tell")
+    untold = {one.code for one in checkup.untold}
+    refused = fixture.expected.get("not", {})
+    may_note = fixture.codes("notes") | fixture.codes("may") | fixture.codes("findings")
+    wrong = [f"{code} is missing" for code in sorted(fixture.codes("findings") - found)]
+    wrong += [
+        f"{code} is found, and must not be: {refused.get(code, 'nothing is wrong there')}"
+        for code in sorted(found - fixture.codes("findings"))
+    ]
+    wrong += [f"{code} is missing among the notes" for code in sorted(fixture.codes("notes") - noted)]
+    wrong += [f"{code} is a note, and must not be" for code in sorted(noted - may_note)]
+    wrong += [f"{code} must say that it could not tell" for code in sorted(fixture.codes("untold") - untold)]
     for code, wanted in fixture.expected.get("says", {}).items():
         said = "\n".join(texts(one) for one in checkup.findings if one.code == code)
         wrong += [f"{code} does not say {text!r}" for text in wanted if said and text not in said]
