@@ -120,7 +120,7 @@ def test_nothing_of_anybody_is_in_them() -> None:
             if re.search(r"[\w.+-]+@[\w-]+\.\w{2,}", line):
                 wrong.append(f"{where}: an address of a person")
             if re.search(
-                r"hf_\w{20,}|ghp_\w{20,}|AKIA[0-9A-Z]{16}|-----BEGIN|(?i:password|secret|_token)\s*[=:]\s*\S{16,}",
+                r"hf_\w{20,}|ghp_\w{20,}|AKIA[0-9A-Z]{16}|-----BEGIN|(?i:password|secret|api_?key|access_token)\s*[=:]\s*\S{16,}",
                 line,
             ):
                 wrong.append(f"{where}: a secret")
