@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,7 +27,7 @@ def checked(fixture: Fixture) -> Checkup:
 def texts(finding: CheckFinding) -> str:
     problem = finding.problem
     parts = [problem.says, problem.does, problem.fix, problem.paste, problem.subject, problem.wrong]
-    return "\n".join(parts)
+    return re.sub(r"\.00\b", "", "\n".join(parts))  # "64.00 MiB" is 64 MiB
 
 
 def told(checkup: Checkup) -> str:
