@@ -119,6 +119,7 @@ class Variable:
     scope: str
     quote: Quote
     rank: int | None = None
+    command: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,447 @@
+"""Shell scripts, and the commands of prompts, Dockerfiles and manifests: variables they set, what they start.
+
+Statements are read in their order, both branches of an `if` as if they ran; loop variables, arguments and the output of
+commands are unknown. Launches come outermost first: srun before the torchrun that it starts, with the same quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from oomph.evidence.environment.formats import docker_run, images, installs, launchers, slurm_options
+from oomph.evidence.environment.formats.shell_words import Word, commands, expand
+from oomph.evidence.environment.found import Found
+from oomph.evidence.environment.model import Launch, Variable
+from oomph.evidence.environment.parts import Part
+from oomph.evidence.model import Line, Quote
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+_HEREDOC = re.compile(r"(?<!<)<<(-?)\s{0,4}(['\"\\]?)([A-Za-z_][\w.-]{0,40})['\"]?")
+_KEYWORDS = frozenset(
+    {"if", "then", "else", "elif", "fi", "do", "done", "while", "until", "!", "{", "}", "time", "eval", "&&"}
+)
+#: They run what stands behind their own options.
+_WRAPPERS = frozenset(
+    [
+        "sudo",
+        "exec",
+        "nohup",
+        "nice",
+        "ionice",
+        "numactl",
+        "stdbuf",
+        "timeout",
+        "setsid",
+        "command",
+        "catchsegv",
+        "xvfb-run",
+        "nsys",
+        "ncu",
+        "strace",
+        "taskset",
+        "uv",
+        "poetry",
+        "pdm",
+        "pipenv",
+        "pixi",
+        "conda",
+        "mamba",
+        "micromamba",
+        "hatch",
+        "singularity",
+        "apptainer",
+        "gosu",
+        "tini",
+        "dumb-init",
+        "chronic",
+        "script",
+        "unbuffer",
+        "enroot",
+    ]
+)
+_LAUNCHERS = frozenset(
+    [
+        "torchrun",
+        "torchrun-hpc",
+        "torch.distributed.run",
+        "accelerate",
+        "deepspeed",
+        "srun",
+        "mpirun",
+        "mpiexec",
+        "horovodrun",
+        "composer",
+        "docker",
+        "podman",
+        "nvidia-docker",
+        "bash",
+        "sh",
+        "zsh",
+        "python",
+        "python3",
+    ]
+)
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
+_TORCH_MODULES = frozenset(
+    {"torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher"}
+)
+_DEEPEST = 6
+#: More lines than this are not joined to one, and a quote is not followed further than that.
+_MOST_JOINED = 400
+_MOST_QUOTED = 80
+#: A longer text is no script that a person wrote.
+MOST_LINES = 20_000
+
+
+class Shell:
+    """The state of one script. `scope` is that of the variables it exports; None where they do not last (RUN)."""
+
+    def __init__(self, source: str, found: Found, scope: str | None = "script") -> None:
+        self.source = source
+        self.found = found
+        self.scope = scope
+        self.variables: dict[str, str | None] = {}
+        self.exported: set[str] = set()
+        self.all_exported = False
+        self.share: slurm_options.Share | None = None
+        self.started = 0
+        self.told = 0
+
+    def run(self, part: Part) -> None:
+        """All statements of a part."""
+        for text, quote in statements(part):
+            self.line(text, quote)
+
+    def line(self, text: str, quote: Quote, depth: int = 0) -> None:
+        """One logical line."""
+        if depth > _DEEPEST:
+            return
+        for words in commands(text, self.variables):
+            self.command(words, quote, depth)
+
+    def define(self, name: str, value: str | None) -> None:
+        """A variable that something else than the script sets (Slurm, ARG)."""
+        self.variables[name] = value
+
+    def command(self, words: Sequence[Word], quote: Quote, depth: int = 0) -> None:
+        """One simple command."""
+        at = 0
+        while at < len(words) and words[at].text in _KEYWORDS:
+            at += 1
+        if at < len(words) and words[at].text in ("for", "select", "read", "case") and at + 1 < len(words):
+            self.variables[words[at + 1].text] = None
+            return
+        given: list[tuple[str, str | None, bool]] = []
+        while at < len(words) and (match := _ASSIGNMENT.match(words[at].text)) is not None:
+            given.append(self._assignment(words[at], match))
+            at += 1
+        if at >= len(words):
+            for name, value, _ in given:
+                self._set(name, value, quote)
+            return
+        self._program(words[at:], given, quote, depth)
+
+    def _assignment(self, word: Word, match: re.Match[str]) -> tuple[str, str | None, bool]:
+        name, appends = match[1], bool(match[2])
+        value = None if word.value is None else word.value[match.end() :]
+        text = word.text[match.end() :]
+        if value is None and name.endswith("PATH") and "`" not in text and "$(" not in text:
+            # The directories that the script adds are known, whatever the machine had before.
+            held = {**self.variables, name: self.variables.get(name) or ""}
+            value = expand(text, held)
+        if appends:
+            before = self.variables.get(name)
+            value = None if value is None or before is None else before + value
+        if text.startswith("("):
+            value = None
+        return name, value, appends
+
+    def _set(self, name: str, value: str | None, quote: Quote) -> None:
+        self.variables[name] = value
+        if name in self.exported or self.all_exported:
+            self._keep(name, value, quote)
+
+    def _export(self, words: Sequence[Word], quote: Quote) -> None:
+        for word in words:
+            match = _ASSIGNMENT.match(word.text)
+            if match is not None:
+                name, value, _ = self._assignment(word, match)
+                self.exported.add(name)
+                self.variables[name] = value
+                self._keep(name, value, quote)
+            elif re.fullmatch(r"[A-Za-z_]\w*", word.text):
+                self.exported.add(word.text)
+                if word.text in self.variables:
+                    self._keep(word.text, self.variables[word.text], quote)
+
+    def _keep(self, name: str, value: str | None, quote: Quote, *, command: bool = False) -> None:
+        self.told += 1
+        if self.scope is not None:
+            self.found.add_variable(Variable(name, value, self.scope, quote, command=command))
+
+    def _program(
+        self, words: Sequence[Word], given: list[tuple[str, str | None, bool]], quote: Quote, depth: int
+    ) -> None:
+        name = (words[0].value or words[0].text).rpartition("/")[2]
+        rest = words[1:]
+        if name in ("export", "declare", "typeset", "local", "readonly"):
+            flags = [word.text for word in rest if word.text.startswith("-")]
+            plain = [word for word in rest if not word.text.startswith("-")]
+            if name == "export" or any("x" in flag for flag in flags):
+                if not any("n" in flag for flag in flags):
+                    self._export(plain, quote)
+            else:
+                for word in plain:
+                    match = _ASSIGNMENT.match(word.text)
+                    if match is not None:
+                        held, value, _ = self._assignment(word, match)
+                        self._set(held, value, quote)
+            return
+        if name == "unset":
+            for word in rest:
+                self._unset(word.text)
+            return
+        if name == "set":
+            letters = "".join(word.text for word in rest if word.text[:1] == "-" and word.text[:2] != "--")
+            self.all_exported = self.all_exported or "a" in letters or "allexport" in [w.text for w in rest]
+            return
+        for held, value, _ in given:
+            self._keep(held, value, quote, command=True)
+        if name == "env":
+            self._env(rest, quote, depth)
+        elif name in _SHELLS:
+            self._shell(rest, quote, depth)
+        elif not self._starts(name, rest, quote, depth) and not installs.read(self.found, name, rest, quote):
+            if name in _WRAPPERS:
+                self._wrapped(name, rest, quote, depth)
+        elif installs.is_install(name, rest):
+            self.told += 1
+
+    def _unset(self, name: str) -> None:
+        self.variables[name] = ""
+        if name in self.exported and self.scope is not None:
+            self.exported.discard(name)
+            self.found.variables[:] = [
+                one
+                for one in self.found.variables
+                if one.name != name or one.quote.source != self.source or one.scope != self.scope
+            ]
+
+    def _env(self, rest: Sequence[Word], quote: Quote, depth: int) -> None:
+        at = 0
+        while at < len(rest):
+            match = _ASSIGNMENT.match(rest[at].text)
+            if match is not None:
+                name, value, _ = self._assignment(rest[at], match)
+                self._keep(name, value, quote, command=True)
+            elif rest[at].text in ("-u", "--unset", "-C", "--chdir"):
+                at += 1
+            elif not rest[at].text.startswith("-"):
+                break
+            at += 1
+        if at < len(rest):
+            self.command(rest[at:], quote, depth)
+
+    def _shell(self, rest: Sequence[Word], quote: Quote, depth: int) -> None:
+        for at, word in enumerate(rest):
+            if re.fullmatch(r"-[a-z]{0,4}c[a-z]{0,3}", word.text) and at + 1 < len(rest):
+                text = rest[at + 1].value
+                if text is None:
+                    text = rest[at + 1].text.strip("\"'")
+                for line in text.replace("\\\n", " ").split("\n"):
+                    self.line(line, quote, depth + 1)
+                return
+
+    def _wrapped(self, name: str, rest: Sequence[Word], quote: Quote, depth: int) -> None:
+        """What a wrapper runs: the first word that is known to start something."""
+        if depth > _DEEPEST:
+            return
+        for at, word in enumerate(rest):
+            program = (word.value or "").rpartition("/")[2]
+            if name in ("singularity", "apptainer") and word.text in ("--env", "-e") and at + 1 < len(rest):
+                self._pairs([(rest[at + 1].value or "").split(",")], quote)
+            if program in _LAUNCHERS or program in ("env", "pip", "pip3") or program in _WRAPPERS:
+                if _ASSIGNMENT.match(word.text) is None:
+                    self.command(rest[at:], quote, depth + 1)
+                    return
+            if word.text.endswith((".sif", ".sqsh")) or word.text.startswith("docker://"):
+                images.tell(self.found, (word.value or "").removeprefix("docker://"), quote)
+
+    def _pairs(self, groups: Iterable[Iterable[str | None]], quote: Quote) -> None:
+        for group in groups:
+            for pair in group:
+                name, equals, value = (pair or "").partition("=")
+                if equals and re.fullmatch(r"[A-Za-z_]\w*", name):
+                    self._keep(name, value, quote, command=True)
+
+    def _starts(self, name: str, rest: Sequence[Word], quote: Quote, depth: int) -> bool:
+        """Is the program a launcher? Then it is kept, with what it starts in turn."""
+        following: Sequence[Word] = ()
+        launch: Launch | None = None
+        defaults = self.scope != "pod" and "PET_NPROC_PER_NODE" not in self.variables
+        module = _module(rest) if name.startswith("python") else None
+        if name in ("torchrun", "torchrun-hpc", "torch.distributed.run"):
+            launch, _ = launchers.torchrun(rest, quote, program="torchrun", defaults=defaults)
+        elif module is not None and module[0] in _TORCH_MODULES:
+            launch, _ = launchers.torchrun(module[1], quote, program="torchrun", defaults=defaults)
+        elif (name == "accelerate" and rest and rest[0].text == "launch") or (
+            module is not None and module[0] == "accelerate.commands.launch"
+        ):
+            launch, _ = launchers.accelerate(rest[1:] if module is None else module[1], quote)
+        elif name == "deepspeed" or (module is not None and module[0] == "deepspeed.launcher.runner"):
+            launch, _ = launchers.deepspeed(rest if module is None else module[1], quote)
+        elif name == "composer":
+            launch, _ = launchers.composer(rest, quote)
+        elif name in ("mpirun", "mpiexec", "horovodrun", "mpiexec.hydra"):
+            launch, following, pairs = launchers.mpirun(rest, quote, name)
+            self._pairs([pairs], quote)
+        elif name in ("srun", "sbatch", "salloc"):
+            return self._slurm(name, rest, quote, depth)
+        elif name in ("docker", "podman", "nvidia-docker") and rest and rest[0].text in ("run", "create"):
+            return self._docker(name, rest[1:], quote, depth)
+        elif name == "ulimit" and len(rest) >= 2 and "l" in rest[0].text:
+            limit = rest[1].value or ""
+            bytes_ = (
+                -1
+                if limit == "unlimited"
+                else int(limit) << 10
+                if limit.isdigit() and len(limit) < 12
+                else None
+            )
+            launch = Launch(quote=quote, program="ulimit", pinned_limit_bytes=bytes_)
+        if launch is None:
+            return False
+        self._launch(launch)
+        if following:
+            self.command(following, quote, depth + 1)
+        return True
+
+    def _launch(self, launch: Launch) -> None:
+        self.started += 1
+        self.told += 1
+        self.found.add_launch(launch)
+
+    def _slurm(self, name: str, rest: Sequence[Word], quote: Quote, depth: int) -> bool:
+        given = slurm_options.read(rest)
+        self.exports(given.all("export"), quote)
+        share = slurm_options.share(given, self.share)
+        if share.gpu_model:
+            self.found.add("expected_gpus", share.gpu_model, quote)
+        for image in given.all("container-image"):
+            images.tell(self.found, image or "", quote)
+        if name == "srun" and self.share is not None and not share.tasks_told:
+            share = replace(share, tasks_per_node=1)  # Slurm's default: one task on each node
+        self._launch(share.launch(name, quote))
+        if given.rest and depth <= _DEEPEST and name != "sbatch":
+            self.command(given.rest, quote, depth + 1)
+        return True
+
+    def exports(self, values: Iterable[str | None], quote: Quote) -> None:
+        """The variables of --export=ALL,NAME=value."""
+        for value in values:
+            for pair in (value or "").split(","):
+                name, equals, text = pair.partition("=")
+                if equals and re.fullmatch(r"[A-Za-z_]\w*", name):
+                    self.told += 1
+                    self.found.add_variable(Variable(name, text, "job", quote))
+
+    def _docker(self, name: str, rest: Sequence[Word], quote: Quote, depth: int) -> bool:
+        run = docker_run.read(rest, quote, f"{name} run")
+        self._launch(run.launch)
+        for pair in run.variables:
+            held, equals, value = (pair or "").partition("=")
+            if equals and re.fullmatch(r"[A-Za-z_]\w*", held):
+                self._keep(held, value, quote, command=True)
+        if run.image:
+            images.tell(self.found, run.image, quote)
+        if run.rest and depth <= _DEEPEST:
+            self.command(run.rest, quote, depth + 1)
+        return True
+
+
+def _module(words: Sequence[Word]) -> tuple[str, Sequence[Word]] | None:
+    """(module, its arguments) of "python -u -m module ..."."""
+    for at, word in enumerate(words[:8]):
+        if word.text == "-m" and at + 1 < len(words):
+            return words[at + 1].value or "", words[at + 2 :]
+        if not word.text.startswith("-"):
+            return None
+    return None
+
+
+def statements(part: Part, begin: int = 0) -> Iterator[tuple[str, Quote]]:
+    """Logical lines with their quotes, from line `begin` of the part on: continued lines and open quotes joined,
+    documents for other programs left out, those for a shell, ssh or Slurm read."""
+    lines = part.lines[:MOST_LINES]
+    at = begin
+    plain_until = 0
+    while at < len(lines):
+        first = lines[at]
+        text, following, closed = _joined(lines, at, quotes=at >= plain_until)
+        if not closed:
+            plain_until = following + _MOST_QUOTED  # looked at already: no quote closes there
+        at = following
+        if not text.strip() or text.lstrip().startswith("#"):
+            continue
+        quote = Quote(part.source, first.number, re.sub(r"\s+", " ", text.strip())[:400])
+        heredoc = _HEREDOC.search(text)
+        if heredoc is not None and "<<<" not in text:
+            end = at
+            word = heredoc[3]
+            while end < len(lines) and lines[end].text.strip() != word:
+                end += 1
+            body = lines[at:end]
+            yield text[: heredoc.start()] + text[heredoc.end() :], quote
+            if re.search(r"\b(?:bash|sh|ssh|sbatch|srun|zsh)\b", text[: heredoc.start()]):
+                yield from statements(replace(part, lines=list(body)))
+            at = end + 1
+            continue
+        yield text, quote
+
+
+def _joined(lines: Sequence[Line], at: int, *, quotes: bool) -> tuple[str, int, bool]:
+    """A logical line from `at` on, the index behind it, and whether its quotes close."""
+    pieces: list[str] = []
+    begin = at
+    sign = ""
+    while at < len(lines) and at - begin < _MOST_JOINED:
+        text = lines[at].text.rstrip()
+        at += 1
+        continued = text.endswith("\\") and not text.endswith("\\\\")
+        if continued:
+            text = text[:-1]
+        elif not sign and pieces and text.lstrip().startswith("#") and at < len(lines):
+            continue  # a comment between continued lines (Dockerfiles have them)
+        pieces.append(text + (" " if continued else "\n"))
+        if quotes and (sign or "'" in text or '"' in text):
+            sign = _open_quote(text, sign)
+        if sign and at - begin >= _MOST_QUOTED:
+            break
+        if not continued and not sign:
+            return "".join(pieces).rstrip("\n"), at, True
+    if not sign:
+        return "".join(pieces).rstrip("\n"), at, True
+    # A quote that never closes is no quote: the first line alone counts.
+    return lines[begin].text.rstrip().rstrip("\\"), begin + 1, False
+
+
+def _open_quote(text: str, sign: str) -> str:
+    """The quote that is open behind `text`, where `sign` was open before it."""
+    escaped = False
+    before = " "
+    for letter in text:
+        if escaped:
+            escaped = False
+        elif letter == "\\" and sign != "'":
+            escaped = True
+        elif sign:
+            if letter == sign:
+                sign = ""
+        elif letter in "'\"":
+            sign = letter
+        elif letter == "#" and before in " \t;":
+            return ""
+        before = letter
+    return sign
