@@ -98,8 +98,9 @@ def _steps(job: Job) -> list[str]:
     cast = ", autocast(device)" if casts(job) else ""
     loss = "outputs.loss / ACCUMULATION" if several else "outputs.loss"
     lines += [
+        f"{pad}inputs = batch(options.batch, {_length(job)})",
         f'{pad}with phases("forward"){cast}:',
-        f"{pad}    outputs = model(**batch(options.batch, {_length(job)}))",
+        f"{pad}    outputs = model(**inputs)",
         f"{pad}    loss = {loss}",
         f'{pad}with phases("backward"):',
         f"{pad}    scaler.scale(loss).backward()" if scales(job) else f"{pad}    loss.backward()",
@@ -126,7 +127,8 @@ def _evaluation(job: Job) -> list[str]:
         f'    with phases("eval"), torch.no_grad(){cast}:',
         "        predictions = []",
         "        for _ in range(EVALUATIONS):",
-        f"            evaluated = model(**batch(options.eval_batch, {length}))",
+        f"            inputs = batch(options.eval_batch, {length})",
+        "            evaluated = model(**inputs)",
     ]
     if evaluation.keep_logits:
         lines.append(

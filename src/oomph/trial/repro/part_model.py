@@ -40,6 +40,11 @@ def config_table(job: Job) -> dict[str, object]:
     task = task_of(job.model)[0]
     if task.labels in ("classes", "tags"):
         table["num_labels"] = Reader(job.model).labels
+    if task.target:
+        # Which token a text begins with decides no sizes, and labels cannot be shifted without.
+        for name in ("decoder_start_token_id", "pad_token_id"):
+            if table.get(name) is None:
+                table[name] = 0
     table.pop("model_type", None)
     return {"model_type": job.model.family, **table}
 
