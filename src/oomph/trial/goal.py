@@ -53,7 +53,7 @@ def goal_named(text: str) -> Goal:
     """What `--until` says: a phase, "step:N" or "end". Raises UsageError."""
     word = text.strip().lower()
     if word == "end":
-        return END
+        return Goal(steps=0, end=True)
     if word.startswith("step:") and word[5:].isascii() and word[5:].isdigit() and 0 < int(word[5:]) < 10**9:
         return Goal(steps=int(word[5:]))
     if word in ("forward", "backward", "optimizer"):

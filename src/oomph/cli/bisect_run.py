@@ -1,0 +1,237 @@
+"""The work of `oomph bisect`: check, run the trials, answer."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from oomph.cli.output import check_target, emit, one_line, write_file
+from oomph.errors import UsageError
+from oomph.units import size_given
+
+if TYPE_CHECKING:
+    from oomph.cli.bisect import Request
+    from oomph.trial.answer import Answer
+    from oomph.trial.bisect import Told
+    from oomph.trial.command import Template
+    from oomph.trial.guess import Guess
+    from oomph.trial.model import Limits
+    from oomph.trial.way import Way
+
+_DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,6})?) ?(s|m|min|h)?\Z")
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+def run(request: Request) -> int:
+    """Does what the command line asks for; returns the exit code. Raises OomphError."""
+    from oomph.trial.answer import answer_of
+    from oomph.trial.bisect import Bisection
+    from oomph.trial.engines.registry import make_engine
+    from oomph.trial.goal import goal_named
+    from oomph.trial.state import FOLDER, State, folder_named, name_of
+
+    if request.output_path is not None:
+        check_target(request.output_path)
+    template = _template(request)
+    notes = template.check()
+    headroom = _share(request.headroom)
+    until = None if request.until is None else goal_named(request.until)
+    limits, way, guess = _limits(request), _way(request), _guess(request)
+    search = _search(request, template)
+    name = request.name or name_of(template.command, search)
+    folder = folder_named(Path(request.folder or FOLDER), name).absolute()
+    options = _engine_options(request.engine_options)
+    with State(folder, search, fresh=request.fresh) as state, _terminated():
+        engine = make_engine(request.engine, **options)
+        try:
+            bisection = Bisection(
+                template=template,
+                engine=engine,
+                way=way,
+                state=state,
+                limits=limits,
+                until=until,
+                guess=guess,
+                gpus=request.gpus,
+                tell=lambda told: _tell(request, told),
+            )
+            found, trials = bisection.run()
+        except KeyboardInterrupt:
+            _interrupted(len(state.results), folder)
+            raise
+        finally:
+            engine.close()
+    answer = answer_of(
+        template, found, trials, engine=request.engine, folder=folder, headroom=headroom, notes=notes
+    )
+    _write(answer, request)
+    return 0 if request.exit_zero else answer.exit_code
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM ends a search as Ctrl-C does: trials first."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupted(trials: int, folder: Path) -> None:
+    click.echo(
+        one_line(f"oomph: {trials} trials are kept in {folder}; the same command goes on from there"),
+        err=True,
+    )
+
+
+def _template(request: Request) -> Template:
+    from oomph.trial.command import Template
+    from oomph.trial.params import parse_params
+
+    environment = {}
+    for text in request.environment:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--env {text[:60]!r} has no value: give NAME=VALUE.")
+        environment[name] = value
+    return Template(request.command, parse_params(request.params), environment, Path.cwd())
+
+
+def _search(request: Request, template: Template) -> dict[str, Any]:
+    """All that the trials depend on: the same search goes on, another one begins anew."""
+    import msgspec
+
+    return {
+        "command": list(template.command),
+        "variables": msgspec.to_builtins(template.variables),
+        "environment": dict(template.environment),
+        "working_directory": str(template.working_directory),
+        "engine": request.engine,
+        "until": request.until,
+        "trace": [request.gpu, request.capacity, request.world] if request.engine == "trace" else [],
+    }
+
+
+def _limits(request: Request) -> Limits:
+    from oomph.trial.model import Limits
+
+    match = _DURATION.match(request.timeout.strip())
+    if match is None:
+        raise UsageError(f"--timeout {request.timeout[:40]!r} is no time; give one like 90s, 10min or 2h.")
+    seconds = float(match[1]) * _SECONDS[match[2]]
+    return Limits(
+        seconds=seconds or None,
+        memory_bytes=_size("--memory", request.memory),
+        disk_bytes=_size("--disk", request.disk),
+        free_disk_bytes=_size("--free-disk", request.free_disk) or None,
+    )
+
+
+def _size(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    size = size_given(text)
+    if size is None or size < 0:
+        raise UsageError(f"{option} {text[:40]!r} is no size; give one like 2GiB.")
+    return size
+
+
+def _share(text: str) -> float:
+    match = re.match(r"(\d{1,2}(?:\.\d{1,3})?) ?%\Z", text.strip())
+    if match is None:
+        raise UsageError(f"--headroom {text[:40]!r}: give a share of the card from 0% to 99%.")
+    return float(match[1]) / 100
+
+
+def _way(request: Request) -> Way:
+    traced = {"--gpu": request.gpu, "--capacity": request.capacity, "--world": request.world}
+    if request.engine == "trace":
+        from oomph.trial.traced import Traced
+
+        if request.gpu is None and request.capacity is None:
+            raise UsageError("--engine trace: give --gpu NAME or --capacity SIZE, else everything fits.")
+        return Traced(gpu=request.gpu, capacity=request.capacity, world=request.world)
+    given = [option for option, value in traced.items() if value is not None]
+    if given:
+        raise UsageError(
+            f"{given[0]} belongs to --engine trace: elsewhere the card is the one that is there."
+        )
+    from oomph.trial.recorded import Recorded
+
+    return Recorded()
+
+
+def _guess(request: Request) -> Guess:
+    from oomph.trial.guess import Guess
+
+    if not request.jobs:
+        return Guess()
+    from oomph.api import plan
+    from oomph.trial.planned import planned_by
+
+    return Guess(planned_by(plan(list(request.jobs), replay=False).job))
+
+
+def _engine_options(given: tuple[str, ...]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.isidentifier():
+            raise UsageError(f"--engine-option {text[:60]!r}: give KEY=VALUE.")
+        options[key] = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value
+    return options
+
+
+def _tell(request: Request, told: Told) -> None:
+    """A line for each trial on stderr."""
+    if request.quiet:
+        return
+    from oomph.report.bisect.words import outcome_words, setting_words
+
+    words = f"trial {told.number}: {setting_words(told.ask.setting)}"
+    if told.result is None:
+        if sys.stderr.isatty():
+            click.echo(one_line(f"{words} ..."), err=True)
+        return
+    how = "kept" if told.kept else f"{told.result.seconds:.0f} s"
+    more = "" if told.result.outcome.tells else f": {told.result.why}"
+    click.echo(one_line(f"{words}: {outcome_words(told.result)} ({how}){more}"), err=True)
+
+
+def _write(answer: Answer, request: Request) -> None:
+    if request.output_format == "json":
+        from oomph.report.bisect.json import render_json
+
+        text, colour = render_json(answer), False
+    else:
+        from oomph.cli.terminal import DEFAULT_WIDTH, use_colour, width
+        from oomph.report.bisect.text import render_text
+        from oomph.report.options import ReportOptions
+
+        to_file = request.output_path is not None
+        colour = request.colour == "always" if to_file else use_colour(request.colour, sys.stdout)
+        options = replace(ReportOptions(), width=DEFAULT_WIDTH if to_file else width(), colour=colour)
+        text = render_text(answer, options)
+    if request.output_path is None:
+        emit(text, colour=colour)
+    else:
+        write_file(request.output_path, text)
+        if not request.quiet:
+            click.echo(one_line(f"wrote {request.output_path}"), err=True)

@@ -1,0 +1,1 @@
+"""The answer of `oomph bisect`: text, and JSON of a published shape."""
