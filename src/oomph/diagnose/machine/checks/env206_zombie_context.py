@@ -1,0 +1,99 @@
+"""Memory in use that no living process owns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oomph.diagnose.machine.answers import answer
+from oomph.diagnose.machine.base import Check
+from oomph.diagnose.machine.cards import in_container, labels, nvidia_cards
+from oomph.diagnose.machine.idle import IDLE_BYTES, listed_once, unowned
+from oomph.diagnose.machine.model import Answer, Asked, Problem
+from oomph.diagnose.model import Certainty
+from oomph.evidence.environment.model import Card, CardProcess, Environment
+from oomph.units import format_bytes
+
+
+class ZombieContext(Check):
+    """See the class attributes: they are the check's documentation."""
+
+    code = "ENV206"
+    cause = "zombie_context"
+    name = "zombie-context"
+    means = (
+        "The card's memory is in use and no living process owns it: a process died or is a zombie while one of its "
+        "children, or a thread in the driver, keeps its CUDA context. The bytes come back when the last of them ends."
+    )
+    decisive_evidence = (
+        "Memory in use in nvidia-smi with an empty list of processes, on the host itself; or a listed pid that is "
+        '"defunct" or gone. In a container, with MIG, and on Windows the list is not whole: that is ENV207.'
+    )
+    first_action = "End what is left of the job: its workers, its launcher, processes that hold /dev/nvidia*."
+    verify = "nvidia-smi shows some MiB in use."
+    wrong_advice = (
+        "torch.cuda.empty_cache() in a new process: it frees nothing of another's. A GPU reset is the last step, not "
+        "the "
+        "first: it ends every job on the card."
+    )
+
+    def check(self, asked: Asked) -> Answer:
+        environment = asked.environment
+        cards = nvidia_cards(environment)
+        problems: list[Problem] = []
+        clear: list[Card] = []
+        untold: list[str] = []
+        for card in cards:
+            dead = [one for one in listed_once(card) if one.alive is False]
+            if dead:
+                problems.append(_dead(card, dead))
+                continue
+            rest = unowned(environment, card)
+            if rest.missing or (rest.blind and rest.much):
+                reason = rest.missing or rest.blind
+                if card.used_bytes is not None or card.processes is not None:
+                    untold.append(f"who owns the memory of {labels([card])}: {reason}")
+            elif rest.much:
+                problems.append(_unowned(environment, card, rest.bytes))
+            elif not rest.blind:
+                clear.append(card)
+        says = f"no more than {format_bytes(IDLE_BYTES)} of {labels(clear)} without an owner" if clear else ""
+        return answer(problems, [says] if says else [], untold)
+
+
+_FIX = "End what is left: the job's workers and launcher, and what else has the device open."
+_PASTE = "sudo fuser -v /dev/nvidia*"
+_DOES = "A new job does not get these bytes, and a smaller batch does not bring them back."
+
+
+def _dead(card: Card, dead: Sequence[CardProcess]) -> Problem:
+    held = sum(one.used_bytes or 0 for one in dead)
+    pids = ", ".join(str(one.pid) for one in dead)
+    size = f"{format_bytes(held)} of " if held else "memory of "
+    return Problem(
+        f"{labels([card])}: {size}its memory belongs to {'processes' if len(dead) > 1 else 'process'} {pids}, which "
+        f"{'are' if len(dead) > 1 else 'is'} gone or a zombie.",
+        does=_DOES,
+        fix=_FIX,
+        paste=_PASTE,
+        subject=labels([card]),
+        numbers={"unowned_bytes": held},
+        evidence=tuple(one.quote for one in dead[:4]),
+    )
+
+
+def _unowned(environment: Environment, card: Card, rest: int) -> Problem:
+    others = [one for one in environment.cards if one is not card and one.processes]
+    whole = (environment.live and not in_container(environment)) or bool(others)
+    living = bool(card.processes)
+    return Problem(
+        f"{labels([card])}: {format_bytes(rest)} is in use and no "
+        + ("listed process owns it." if living else "process is listed.")
+        + ("" if whole else " (If this was printed in a container, the list leaves out who does.)"),
+        does=_DOES,
+        fix=_FIX,
+        paste=_PASTE,
+        subject=labels([card]),
+        certainty=Certainty.LIKELY if whole and not living else Certainty.POSSIBLE,
+        numbers={"unowned_bytes": rest},
+        evidence=(card.quote,),
+    )
