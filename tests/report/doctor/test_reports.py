@@ -35,7 +35,7 @@ RENDERERS: dict[str, Any] = {
 
 def test_text():
     assert render_text(checkup(finding(), WARNING), ReportOptions()) == (
-        "1 error and 1 warning: driver too old for the cuda build (driver)\n"
+        "1 error and 1 warning, first ENV101 driver-too-old-for-the-cuda-build (driver)\n"
         "The machine: gpu07.cluster.example.org, 2 x Tesla T4 (15.00 GiB), driver\n"
         "470.82.01, PyTorch 2.3.1 (CUDA 12.1).\n"
         "\n"
@@ -91,9 +91,9 @@ def test_all_of_it():
         (
             (finding(), finding(), WARNING),
             {},
-            "2 errors and 1 warning: driver too old for the cuda build (driver)",
+            "2 errors and 1 warning, first ENV101 driver-too-old-for-the-cuda-build (driver)",
         ),
-        ((WARNING,), {}, "1 warning: driver too old for the cuda build"),
+        ((WARNING,), {}, "1 warning: ENV503 driver-too-old-for-the-cuda-build"),
     ],
 )
 def test_headlines(findings, more, words):
@@ -163,7 +163,7 @@ def test_sarif():
 
 def test_markdown():
     page = render_markdown(checkup(finding(paste="export A=1\nexport B=2")), ReportOptions())
-    assert page.startswith("### 1 error: driver too old for the cuda build (driver)\n")
+    assert page.startswith("### 1 error: ENV101 driver-too-old-for-the-cuda-build (driver)\n")
     assert "\n```\nexport A=1\nexport B=2\n```\n" in page
     assert "| ENV204 | xid-events | no kernel log: dmesg tells it |" in page
 

@@ -24,7 +24,7 @@ def headline(checkup: Checkup) -> str:
             )
             if number
         ]
-        return f"{' and '.join(counts)}: {_first(wrong[0])}"
+        return f"{' and '.join(counts)}{': ' if len(wrong) == 1 else ', first '}{_first(wrong[0])}"
     untold = len(checkup.untold)
     if not checkup.clear and not checkup.findings:
         if untold:
@@ -35,7 +35,7 @@ def headline(checkup: Checkup) -> str:
 
 
 def _first(finding: CheckFinding) -> str:
-    name = finding.name.replace("-", " ") if " " not in finding.name else finding.name
+    name = f"{finding.code} {finding.name}"
     return f"{name} ({finding.problem.subject})" if finding.problem.subject else name
 
 
@@ -56,6 +56,10 @@ def place(quote: Quote) -> str:
     return f"{quote.source}:{quote.line}" if quote.line else quote.source
 
 
+#: What files of `--script` are taken for: they describe no machine.
+_SCRIPTS = frozenset({"Python script", "notebook", "configuration"})
+
+
 def machine_words(environment: Environment) -> str:
     """What machine it is, in one sentence, from what was told of it."""
     whose = "This machine" if environment.live else "The machine"
@@ -68,7 +72,7 @@ def machine_words(environment: Environment) -> str:
         _container(environment),
     ]
     told = [part for part in parts if part]
-    if not environment.sources and not told:
+    if not told and all(kind in _SCRIPTS for _, kind in environment.sources):
         return ""
     return f"{whose}: {', '.join(told)}." if told else f"{whose}: nothing is told of its GPUs or its driver."
 
