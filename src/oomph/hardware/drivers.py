@@ -56,10 +56,11 @@ class TorchRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class TorchArchitectures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the wheels of one PyTorch minor version and one CUDA have code for (Linux, x86_64; those of Windows have
-    the same and at times more)."""
+    the same and at times more). `cudnn` is the version that the build brings or pins, "" where it is not known."""
 
     torch: str
     cuda: str
+    cudnn: str
     architectures: tuple[str, ...]
     source: str
     checked: bool

@@ -16,6 +16,8 @@ IDLE_BYTES = 256 * MIB
 RESERVED_BYTES = 1106 * MIB
 #: A screen without a listed owner.
 SCREEN_BYTES = 512 * MIB
+#: A Windows desktop with a browser takes up to about 2 GiB of the card that shows it; its driver names no owner.
+WINDOWS_BYTES = 2048 * MIB
 #: With living processes: managed memory is in no process's figure.
 BESIDE_PROCESSES_BYTES = 1024 * MIB
 #: From this branch on nvidia-smi tells "Reserved" apart; before it the total leaves it out.
@@ -41,6 +43,8 @@ def unowned(environment: Environment, card: Card) -> Unowned:
     used = _without_reserved(card)
     allowed = IDLE_BYTES + (RESERVED_BYTES if _may_hold_reserved(environment, card) else 0)
     allowed += SCREEN_BYTES if card.display_active else 0
+    if is_windows(environment):
+        allowed = max(allowed, WINDOWS_BYTES)
     if card.processes is None:
         return Unowned(used, used > allowed, missing="which processes use it: nvidia-smi lists them")
     living = listed_once(card)

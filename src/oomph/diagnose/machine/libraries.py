@@ -9,7 +9,7 @@ from oomph.diagnose.machine.builds import Build, judged
 from oomph.diagnose.machine.versions import pinned, same
 from oomph.evidence.environment.model import Environment, Told
 from oomph.evidence.model import Quote
-from oomph.hardware.drivers import numbers, torch_release
+from oomph.hardware.drivers import numbers, torch_architectures, torch_release
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,9 @@ def _wanted(
         return "", "", None
     release = torch_release(build.torch.version)
     if release is None or not same(release.cuda, build.cuda):
-        return "", "", None
+        other = torch_architectures(build.torch.version, build.cuda)
+        if name != "cudnn" or other is None or not other.cudnn:
+            return "", "", None
+        return other.cudnn, f"the official {build.name}", build.torch.quote
     version = release.cudnn if name == "cudnn" else release.nccl
-    return version, f"PyTorch {release.version}'s wheel on PyPI", build.torch.quote
+    return version, f"the wheel of PyTorch {release.version} on PyPI", build.torch.quote

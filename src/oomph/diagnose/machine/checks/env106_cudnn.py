@@ -52,7 +52,8 @@ class Cudnn(Check):
         if quote is not None:
             problems.append(
                 Problem(
-                    "PyTorch found a cuDNN that it was not built for, and says so.",
+                    "PyTorch found a cuDNN that it was not built for, and says so"
+                    + (f"; {found.says_so} has {found.wanted}." if found.wanted else "."),
                     does="cuDNN is refused: convolutions fail.",
                     fix="Take the other cuDNN out of LD_LIBRARY_PATH, and install the version that PyTorch pins.",
                     subject="cuDNN",
@@ -153,17 +154,23 @@ def _path(environment: Environment, found: Library) -> list[Problem]:
     if found.build is None and not found.installed:
         return []
     for folder, variable in library_path(environment):
-        if "cudnn" in folder.lower() and "site-packages" not in folder:
-            return [
-                Problem(
-                    f"LD_LIBRARY_PATH has a cuDNN of its own: {folder}.",
-                    does="PyTorch's wheel finds its own libcudnn.so first, but that loads its parts (libcudnn_cnn, "
-                    "libcudnn_ops) by name: they may come from this folder, of another version.",
-                    fix="Take the folder out of LD_LIBRARY_PATH for PyTorch's processes.",
-                    subject="LD_LIBRARY_PATH",
-                    severity=Severity.WARNING,
-                    certainty=Certainty.POSSIBLE,
-                    evidence=(variable.quote,),
-                )
-            ]
+        if "cudnn" not in folder.lower() or "site-packages" in folder:
+            continue
+        theirs = numbers(folder.lower().partition("cudnn")[2].lstrip("-_/v"))
+        brings = f"; {found.says_so} has {found.wanted}" if found.wanted else ""
+        differs = (
+            len(theirs) > 1 and bool(found.wanted) and not same(".".join(map(str, theirs)), found.wanted)
+        )
+        return [
+            Problem(
+                f"LD_LIBRARY_PATH has a cuDNN of its own: {folder}{brings}.",
+                does="PyTorch's wheel finds its own libcudnn.so first, but that loads its parts (libcudnn_cnn, "
+                "libcudnn_ops) by name: they may come from this folder, of another version.",
+                fix="Take the folder out of LD_LIBRARY_PATH for PyTorch's processes.",
+                subject="LD_LIBRARY_PATH",
+                severity=Severity.WARNING,
+                certainty=Certainty.LIKELY if differs else Certainty.POSSIBLE,
+                evidence=(variable.quote,),
+            )
+        ]
     return []

@@ -48,14 +48,17 @@ class LessFreeThanIdle(Check):
             if smaller is not None:
                 problems.append(smaller)
             rest = unowned(environment, card)
-            if rest.blind and rest.much:
+            if rest.blind and rest.much and card.utilization:
+                untold.append(
+                    f"whose {format_bytes(rest.bytes)} of {labels([card])} are: the card is {card.utilization} % busy, "
+                    f"and it may be the job itself ({rest.blind})"
+                )
+            elif rest.blind and rest.much:
                 problems.append(_used(card, rest.bytes, rest.blind))
             elif rest.missing and rest.much:
                 untold.append(f"who uses {format_bytes(rest.bytes)} of {labels([card])}; {rest.missing}")
             elif not rest.much and not rest.missing and smaller is None and not card.processes:
                 clear.append(card)
-            elif not rest.much and rest.missing and rest.bytes == 0 and card.used_bytes is None:
-                continue
         says = f"{labels(clear)}: no more in use than an idle card needs" if clear else ""
         return answer(problems, [says] if says else [], untold)
 

@@ -141,7 +141,7 @@ def _mistake(environment: Environment, one: Variable, reading: Reading, count: i
         return _ended(reading, count)
     if reading.cut:
         says = (
-            f"of {listed(repr(word) for word in reading.cut)} only the leading number is read: commas part entries, and "
+            f"of {listed(repr(word) for word in reading.cut)} only the leading number is read: commas part them, and "
             f"ranges are not known. CUDA shows {counted(left, 'device')} ({listed(map(str, reading.seen))})."
         )
         return _Mistake(says, _fewer(left), Severity.WARNING)
