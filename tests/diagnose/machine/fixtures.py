@@ -6,7 +6,7 @@ about       what is true, and why, in a sentence
 source      "written", or "rebuilt from owner/repo#number" (hosts, users, ids, sizes and dates are changed)
 files       each file, and the kind of text it is
 findings    every code that must answer with an error or a warning; no other may
-notes, may  codes that must, and codes that may, answer with no more than notes
+notes, may  codes that must, and codes that may, answer with a note (a note is no finding: the exit code stays 0)
 says        texts that stand in what the code answers
 subjects    a text that stands in the subject of the code's problem
 untold      codes that must say that they could not tell
