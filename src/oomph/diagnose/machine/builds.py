@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from oomph.diagnose.machine.cards import capability, is_windows, nvidia_cards
 from oomph.evidence.environment.model import Environment, TorchBuild
-from oomph.hardware.drivers import default_cuda, numbers
+from oomph.hardware.drivers import (
+    TorchArchitectures,
+    at_least,
+    code_for,
+    default_cuda,
+    minimum_driver,
+    numbers,
+    table,
+)
 
 _LOCAL = re.compile(r"cu(\d{1,2})(\d)(?:\Z|[^\d])")
 _RUNTIME = re.compile(r"nvidia-cuda-runtime(?:-cu\d\d)?\Z")
@@ -85,3 +94,35 @@ def _without_cuda(torch: TorchBuild) -> str:
     if torch.cuda is None and not _LOCAL.match(torch.local):
         return "CPU build"
     return ""
+
+
+def other_build(build: Build, environment: Environment) -> TorchArchitectures | None:
+    """The official build nearest to this one that the driver runs (where one is told) and that has code for all
+    cards: of the same PyTorch version, else of the nearest newer one, else of the nearest older one."""
+    windows = is_windows(environment)
+    driver = environment.driver.value if environment.driver is not None else ""
+    wanted = {its for card in nvidia_cards(environment) if (its := capability(card)) is not None}
+    version = numbers(build.torch.version)[:2]
+    fitting: list[TorchArchitectures] = []
+    for one in table().builds:
+        least = minimum_driver(one.cuda, windows=windows)
+        runs = not driver or (least is not None and at_least(driver, least.driver))
+        if runs and all(code_for(one.architectures, its) == "binary" for its in wanted):
+            fitting.append(one)
+    same = [one for one in fitting if numbers(one.torch) == version]
+    newer = [one for one in fitting if numbers(one.torch) > version]
+    older = [one for one in fitting if numbers(one.torch) < version]
+    if same:
+        return same[-1]
+    if newer and version:
+        return max((one for one in newer if one.torch == newer[0].torch), key=lambda one: numbers(one.cuda))
+    rest = older or newer
+    return rest[-1] if rest else None
+
+
+def install_line(build: Build, other: TorchArchitectures) -> str:
+    """The command that installs it, of the same patch version where that is the version."""
+    same = numbers(other.torch) == numbers(build.torch.version)[:2]
+    version = build.torch.version if same else f"{other.torch}.*"
+    index = f"https://download.pytorch.org/whl/cu{other.cuda.replace('.', '')}"
+    return f"pip install 'torch=={version}' --index-url {index}"

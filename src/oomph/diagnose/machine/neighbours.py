@@ -18,7 +18,7 @@ _DESKTOP = re.compile(
     r"slack|discord|teams|steam|nautilus|cinnamon|xfwm|obs\b|zoom|spotify|\.exe\Z",
     re.IGNORECASE,
 )
-_PYTHON = re.compile(r"python[\d.]*|\bpt_main_thread\b|torchrun", re.IGNORECASE)
+_PYTHON = re.compile(r"(?:i?python[\d.]*w?(?:\.exe)?|pt_main_thread|torchrun)\Z", re.IGNORECASE)
 _MPS = re.compile(r"nvidia-cuda-mps-server")
 
 
@@ -44,7 +44,7 @@ def draws(process: CardProcess) -> bool:
 
 def is_python(process: CardProcess) -> bool:
     """Whether the name is that of a Python interpreter, which says nothing of what it runs."""
-    return bool(_PYTHON.search(process.name.split(" ")[0].rpartition("/")[2]))
+    return bool(_PYTHON.match(process.name.split(" ")[0].replace("\\", "/").rpartition("/")[2]))
 
 
 def like_one_job(environment: Environment, cards: Sequence[Card]) -> bool:

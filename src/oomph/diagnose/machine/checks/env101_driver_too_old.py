@@ -6,14 +6,14 @@ import re
 
 from oomph.diagnose.machine.answers import answer
 from oomph.diagnose.machine.base import Check
-from oomph.diagnose.machine.builds import Build, judged
+from oomph.diagnose.machine.builds import Build, install_line, judged, other_build
 from oomph.diagnose.machine.cards import is_windows, kind, nvidia_cards
 from oomph.diagnose.machine.model import Answer, Asked, Problem, Severity
 from oomph.diagnose.machine.paths import library_path
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Environment
 from oomph.evidence.model import Quote
-from oomph.hardware.drivers import Minimum, at_least, minimum_driver, newest_cuda, numbers, table
+from oomph.hardware.drivers import Minimum, at_least, minimum_driver, newest_cuda, numbers
 
 #: torch/csrc/utils/device_lazy_init and torch.cuda._lazy_init: the number is 1000 * major + 10 * minor.
 _TOO_OLD = re.compile(r"driver on your system is too old \(found version (\d{4,5})\)")
@@ -71,18 +71,24 @@ def _judge(
     if not build.cuda:
         untold.append(f"which CUDA {build.name} was built with: torch.version.cuda tells it")
         return
-    if build.torch.available and not build.torch.wanted:
-        clear.append(f"torch.cuda.is_available() is True with {build.name}")
-        return
+    works = bool(build.torch.available) and not build.torch.wanted
     windows = is_windows(environment)
     least = minimum_driver(build.cuda, windows=windows)
-    if least is None:
+    fits = (
+        least is not None
+        and environment.driver is not None
+        and bool(numbers(environment.driver.value))
+        and at_least(environment.driver.value, least.driver)
+    )
+    if works and not fits:
+        clear.append(f"torch.cuda.is_available() is True with {build.name}")
+    elif least is None:
         untold.append(f"the oldest driver for CUDA {build.cuda} is not in the table")
     elif environment.driver is None:
         _by_cuda_alone(environment, build, least, problems, clear, untold)
     elif not numbers(environment.driver.value):
         untold.append(f"{environment.driver.value!r} is no driver version")
-    elif at_least(environment.driver.value, least.driver):
+    elif fits:
         clear.append(_runs(environment, build, least))
     else:
         _too_old(environment, build, least, problems, clear)
@@ -179,7 +185,9 @@ def _too_old(
             )
         )
         return
-    other = _build_for(build, driver.value, windows=is_windows(environment))
+    other = other_build(build, environment)
+    if other is not None and numbers(other.cuda)[0] == major:
+        other = None
     compat = f"cuda-compat-{build.cuda.replace('.', '-')}"
     if kinds == {"datacenter"} and not is_windows(environment):
         hint = f" On data-centre cards the package {compat} does it without a new driver."
@@ -189,13 +197,13 @@ def _too_old(
         hint = ""
     fix = f"Install driver {least.driver} or newer"
     if other is not None:
-        fix += f", or PyTorch {other[0]} for CUDA {other[1]}, which this driver runs"
+        fix += f", or PyTorch {other.torch} for CUDA {other.cuda}, which this driver runs"
     problems.append(
         Problem(
             says,
             does=_DOES,
             fix=f"{fix}.{hint}",
-            paste=other[2] if other is not None else "",
+            paste=install_line(build, other) if other is not None else "",
             subject=f"driver {driver.value}",
             certainty=Certainty.LIKELY if build.torch.wanted or build.assumed else Certainty.CERTAIN,
             evidence=(driver.quote, build.torch.quote),
@@ -217,25 +225,6 @@ def _bridge(environment: Environment, major: int) -> tuple[str, Quote] | None:
         if folder.endswith(("/compat", "/compat/lib", "/compat/lib.real")):
             return f"LD_LIBRARY_PATH ({folder})", variable.quote
     return None
-
-
-def _build_for(build: Build, driver: str, *, windows: bool) -> tuple[str, str, str] | None:
-    """The nearest official build that the driver runs: version, CUDA, and the line that installs it."""
-    version = numbers(build.torch.version)[:2]
-    found: tuple[str, str] | None = None
-    for one in table().builds:
-        least = minimum_driver(one.cuda, windows=windows)
-        if (
-            least is not None
-            and at_least(driver, least.driver)
-            and (not version or numbers(one.torch) <= version)
-        ):
-            found = (one.torch, one.cuda)
-    if found is None or numbers(found[1])[0] == numbers(build.cuda)[0]:
-        return None
-    exact = build.torch.version if numbers(found[0]) == version else f"{found[0]}.*"
-    index = f"https://download.pytorch.org/whl/cu{found[1].replace('.', '')}"
-    return exact.removesuffix(".*"), found[1], f"pip install 'torch=={exact}' --index-url {index}"
 
 
 def _said_by_torch(environment: Environment, build: Build | None) -> list[Problem]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from oomph.diagnose.machine.answers import answer, listed
 from oomph.diagnose.machine.base import Check
-from oomph.diagnose.machine.builds import Build, judged
+from oomph.diagnose.machine.builds import Build, install_line, judged, other_build
 from oomph.diagnose.machine.cards import capability, labels, nvidia_cards
 from oomph.diagnose.machine.model import Answer, Asked, Problem, Severity
 from oomph.diagnose.model import Certainty
@@ -97,7 +97,7 @@ class GpuNewerThanTheBuild(Check):
             elif code == "ptx":
                 problems.append(_compiled(environment, build, architectures, its, those))
             else:
-                problems.append(_missing(build, architectures, its, those, sure))
+                problems.append(_missing(environment, build, architectures, its, those, sure))
 
 
 def _architectures(environment: Environment, build: Build) -> tuple[tuple[str, ...], bool]:
@@ -128,13 +128,14 @@ def _compiled(
     what = f"{cards[0].name} ({labels(cards)}) has capability {its[0]}.{its[1]}"
     ptx = listed(one for one in architectures if code_for([one], its) == "ptx")
     quotes = (cards[0].quote, build.torch.quote)
+    fix, paste = _fix(build, its, environment)
     if shown and build.cuda and numbers(shown)[:2] < numbers(build.cuda)[:2]:
         return Problem(
             f"{what}; {build.name} has only PTX for it ({ptx}), and the driver knows CUDA {shown}: too old to compile "
             f"PTX of CUDA {build.cuda}.",
             does="The first kernel fails (cudaErrorUnsupportedPtxVersion).",
-            fix=f"Install a driver of CUDA {build.cuda} or newer, or a build with sm_{its[0]}{its[1]}.",
-            paste=_install(its),
+            fix=f"{fix} A driver of CUDA {build.cuda} or newer can compile the PTX.",
+            paste=paste,
             subject=labels(cards),
             certainty=Certainty.LIKELY,
             evidence=quotes,
@@ -143,8 +144,8 @@ def _compiled(
         f"{what}; {build.name} has no machine code for it, only PTX ({ptx}).",
         does="The driver compiles every kernel when it is first used: minutes at the start, and slower kernels after "
         "it.",
-        fix=f"Install a build that has sm_{its[0]}{its[1]}.",
-        paste=_install(its),
+        fix=fix,
+        paste=paste,
         subject=labels(cards),
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
@@ -153,10 +154,16 @@ def _compiled(
 
 
 def _missing(
-    build: Build, architectures: Sequence[str], its: tuple[int, int], cards: Sequence[Card], sure: bool
+    environment: Environment,
+    build: Build,
+    architectures: Sequence[str],
+    its: tuple[int, int],
+    cards: Sequence[Card],
+    sure: bool,
 ) -> Problem:
     have = [numbers(one.partition("_")[2])[0] for one in architectures if numbers(one.partition("_")[2])]
     target = its[0] * 10 + its[1]
+    fix, paste = _fix(build, its, environment)
     older = bool(have) and target < min(have)
     whose = "newer builds leave cards as old as this out" if older else "the card is newer than the build"
     return Problem(
@@ -164,32 +171,28 @@ def _missing(
         f"{', '.join(architectures)}: {whose}.",
         does='The first kernel fails with "no kernel image is available for execution on the device", although '
         "torch.cuda.is_available() is True.",
-        fix=f"Install {_named(its)}.",
-        paste=_install(its),
+        fix=fix,
+        paste=paste,
         subject=labels(cards),
         certainty=Certainty.CERTAIN if sure and not build.torch.wanted else Certainty.LIKELY,
         evidence=(cards[0].quote, build.torch.quote),
     )
 
 
-def _named(its: tuple[int, int]) -> str:
+def _fix(build: Build, its: tuple[int, int], environment: Environment) -> tuple[str, str]:
+    """What to install, and the line for it."""
+    target = f"sm_{its[0]}{its[1]}"
+    other = other_build(build, environment)
+    if other is not None:
+        return f"Install PyTorch {other.torch} for CUDA {other.cuda}, which has it.", install_line(
+            build, other
+        )
     found = builds_with(its)
     if not found:
-        return f"a build that has sm_{its[0]}{its[1]}; none of the official wheels has it"
-    newest = found[-1]
-    oldest = f"PyTorch {found[0].torch} for CUDA {found[0].cuda}"
-    if numbers(found[0].torch) >= (2, 7):
-        return f"{oldest} or newer"
-    return f"a build for CUDA {newest.cuda} (the last official one with it: PyTorch {newest.torch})"
-
-
-def _install(its: tuple[int, int]) -> str:
-    found = builds_with(its)
-    if not found:
-        return ""
-    newest = found[-1]
-    index = f"https://download.pytorch.org/whl/cu{newest.cuda.replace('.', '')}"
-    return f"pip install 'torch=={newest.torch}.*' --index-url {index}"
+        return f"Install a build that has {target}: no official wheel has.", ""
+    first, last = (f"PyTorch {one.torch} for CUDA {one.cuda}" for one in (found[0], found[-1]))
+    says = f"Install a build that has {target} (the first official one is {first}, the last {last})"
+    return f"{says}; the driver has to be new enough for it.", ""
 
 
 def _said(environment: Environment) -> list[Problem]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from oomph.diagnose.machine.answers import answer
 from oomph.diagnose.machine.base import Check
-from oomph.diagnose.machine.builds import Build, judged
+from oomph.diagnose.machine.builds import Build, install_line, judged, other_build
 from oomph.diagnose.machine.cards import labels, nvidia_cards
 from oomph.diagnose.machine.model import Answer, Asked, Problem
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Environment
 from oomph.evidence.model import Quote
-from oomph.hardware.drivers import at_least, minimum_driver, table
 
 
 class BuildWithoutCuda(Check):
@@ -68,21 +67,13 @@ def _nvidia(environment: Environment) -> tuple[str, Quote] | None:
 
 def _problem(environment: Environment, build: Build, what: str, quote: Quote) -> Problem:
     version = build.torch.version
-    index = "cu126"
-    if environment.driver is not None:
-        runs = [
-            one.cuda
-            for one in table().builds
-            if (least := minimum_driver(one.cuda)) is not None
-            and at_least(environment.driver.value, least.driver)
-        ]
-        index = f"cu{runs[-1].replace('.', '')}" if runs else index
+    other = other_build(build, environment)
     sure = not build.torch.wanted and bool(environment.cards)
     return Problem(
         f"{build.name} cannot use the NVIDIA cards of this machine ({what}).",
         does="torch.cuda.is_available() is False; training runs on the CPU, or stops at the first .cuda().",
         fix="Install a CUDA build in its place.",
-        paste=f"pip uninstall -y torch && pip install torch --index-url https://download.pytorch.org/whl/{index}",
+        paste=f"pip uninstall -y torch && {install_line(build, other)}" if other is not None else "",
         subject=f"PyTorch {version}".strip(),
         certainty=Certainty.CERTAIN if sure else Certainty.LIKELY,
         evidence=(build.torch.quote, quote),

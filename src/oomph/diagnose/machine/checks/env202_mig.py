@@ -72,14 +72,14 @@ def _lists_devices(environment: Environment, bare: Sequence[Card]) -> bool:
 
 
 def _instances(cards: Sequence[Card]) -> str:
+    """`2 x 3g.20gb (19.50 GiB)`; texts that tell the profile and others that tell the size are not added up."""
+    devices = [one for card in cards for one in card.mig_devices]
+    named = [one for one in devices if one.profile] or devices
     profiles: dict[str, int] = {}
-    for card in cards:
-        for one in card.mig_devices:
-            size = format_bytes(one.total_bytes) if one.total_bytes else ""
-            name = one.profile or size or "an instance"
-            profiles[f"{name} ({size})" if size and one.profile else name] = (
-                profiles.get(f"{name} ({size})" if size and one.profile else name, 0) + 1
-            )
+    for one in named:
+        size = format_bytes(one.total_bytes) if one.total_bytes else ""
+        name = f"{one.profile} ({size})" if one.profile and size else one.profile or size or "MIG device"
+        profiles[name] = profiles.get(name, 0) + 1
     return listed(f"{count} x {name}" for name, count in profiles.items())
 
 

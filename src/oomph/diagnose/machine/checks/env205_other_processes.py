@@ -49,11 +49,8 @@ class OtherProcesses(Check):
         environment = asked.environment
         cards = nvidia_cards(environment)
         listing = [one for one in cards if one.processes is not None]
-        untold = [
-            f"which processes use {labels([one])}: nvidia-smi lists them"
-            for one in cards
-            if one.processes is None
-        ]
+        silent = [one for one in cards if one.processes is None]
+        untold = [f"which processes use {labels(silent)}: nvidia-smi lists them"] if silent else []
         untold += _blind(environment, listing)
         computing = {
             id(card): those

@@ -41,7 +41,7 @@ class ZombieContext(Check):
         cards = nvidia_cards(environment)
         problems: list[Problem] = []
         clear: list[Card] = []
-        untold: list[str] = []
+        unclear: dict[str, list[Card]] = {}
         for card in cards:
             dead = [one for one in listed_once(card) if one.alive is False]
             if dead:
@@ -51,12 +51,13 @@ class ZombieContext(Check):
             if rest.missing or (rest.blind and rest.much):
                 reason = rest.missing or rest.blind
                 if card.used_bytes is not None or card.processes is not None:
-                    untold.append(f"who owns the memory of {labels([card])}: {reason}")
+                    unclear.setdefault(reason, []).append(card)
             elif rest.much:
                 problems.append(_unowned(environment, card, rest.bytes))
             elif not rest.blind:
                 clear.append(card)
         says = f"no more than {format_bytes(IDLE_BYTES)} of {labels(clear)} without an owner" if clear else ""
+        untold = [f"who owns the memory of {labels(those)}: {reason}" for reason, those in unclear.items()]
         return answer(problems, [says] if says else [], untold)
 
 
