@@ -37,7 +37,7 @@ class OtherGpu(Check):
         unknown: list[str] = []
         for name in dict.fromkeys(card.name for card in environment.cards if card.name):
             quote = next(card.quote for card in environment.cards if card.name == name)
-            _add(sides, unknown, f"the card is {name}", name, (quote,))
+            _add(sides, unknown, f"The card is {name}", name, (quote,))
         if machine is not None and environment.machine_type is not None:
             sides.append((f"{machine.name} has", of_machine(machine), quotes(environment.machine_type)))
         elif environment.machine_type is not None:
@@ -90,9 +90,9 @@ def _problem(
     fact: tuple[str, tuple[Gpu, ...], tuple[Quote, ...]],
     other: tuple[str, tuple[Gpu, ...], tuple[Quote, ...]],
 ) -> Problem:
-    has = fact[0] if fact[0].startswith("the card") else f"{fact[0]} {listed(fact[1])}"
+    has = fact[0] if fact[0].startswith("The card") else f"{fact[0]} {listed(fact[1])}"
     return Problem(
-        says=f"{has[0].upper()}{has[1:]}, and {other[0]}.",
+        says=f"{has}, and {other[0][0].lower()}{other[0][1:]}.",
         does=(
             f"The memory differs: {fact[1][0].memory_gb} GB a card against {other[1][0].memory_gb} GB."
             if fact[1][0].memory_gb != other[1][0].memory_gb

@@ -40,9 +40,9 @@ class ShmTooSmall(Check):
     cause = "shm_too_small"
     name = "shm-too-small"
     means = (
-        "Shared memory (/dev/shm) is a file system in RAM with its own size. Workers of a DataLoader hand batches over in it, and "
-        "NCCL's ranks on one machine talk through it where their GPUs cannot copy directly. A container gets 64 MiB "
-        "unless it asks for more: then a worker dies of a bus error, or NCCL cannot start."
+        "Shared memory (/dev/shm) is a file system in RAM with its own size. Workers of a DataLoader hand batches over "
+        "in it, and NCCL's ranks on one machine talk through it where GPUs cannot copy directly. A container gets "
+        "64 MiB unless it asks for more: then a worker dies of a bus error, or NCCL cannot start."
     )
     decisive_evidence = "Its size (`df`), or a container or pod that asks for none."
     first_action = (
