@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-_NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9}){0,5}")
+_NUMBERS = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9}){0,5}")
 _ARCHITECTURE = re.compile(r"(sm|compute)_(\d{2,3})([af]?)\Z")
 
 
@@ -123,8 +123,8 @@ def table() -> _Table:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The first version number in a text: "535.104.05" is (535, 104, 5), "NVRM ... 550.90.07" the same way; () where
-    there is none."""
+    """The first version number in a text: "535.104.05" is (535, 104, 5); () where there is none. What hangs on a
+    word (x86_64) is no version."""
     match = _NUMBERS.search(version)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
