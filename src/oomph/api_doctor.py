@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from oomph.errors import UsageError
+from oomph.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from oomph.diagnose.machine.model import CheckFinding, Checkup
@@ -43,8 +43,8 @@ def doctor(
 
     Of this machine: `python` is the interpreter whose PyTorch is looked at (None: this one), `pid` a running process
     whose variables and limits are looked at instead of this one's, and `ask_cloud` allows one question to the cloud's
-    metadata server. Raises InputError where a file cannot be read, UsageError for options that do not go together or a
-    `job` that is none; findings, and what could not be told, are part of the answer.
+    metadata server. Raises InputError where a file, that Python or that process cannot be read, UsageError for options
+    that do not go together or a `job` that is none; findings, and what could not be told, are part of the answer.
     """
     if here and paths:
         raise UsageError("this machine is not checked beside files of another: they would be taken for one")
@@ -85,7 +85,11 @@ def _environment(
     if live:
         from oomph.evidence.environment.live import this_environment
 
-        return this_environment(python=python, pid=pid, ask_cloud=ask_cloud)
+        environment = this_environment(python=python, pid=pid, ask_cloud=ask_cloud)
+        for name, given in (("packages", python), ("variables", pid)):
+            if given is not None and name in environment.missing:
+                raise InputError(environment.missing[name])
+        return environment
     from oomph.evidence.environment.model import Environment
 
     return Environment()

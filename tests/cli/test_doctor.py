@@ -233,3 +233,45 @@ def test_a_machine_without_gpus_has_no_false_alarm(tmp_path):
         timeout=120,
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ("--python", "/nowhere/python"),
+            "oomph: /nowhere/python cannot be started: No such file or directory\n",
+        ),
+        (("--pid", "4194305"), "oomph: there is no process 4194305 here\n"),
+        (("no-such-file.txt",), "no-such-file.txt"),
+        (("--script", "no-such-script.py"), "no-such-script.py"),
+        (("--job", "no-such-job.toml"), "no-such-job.toml"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_is_not_there_is_one_sentence(run, args, said):
+    """4194304 is the largest process number that Linux gives (PID_MAX_LIMIT)."""
+    result = run("doctor", *args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_machine_from_files_and_from_standard_input(run, tmp_path):
+    (tmp_path / "env.txt").write_text("NCCL_SOCKET_IFNAME=nvlink0\nPATH=/usr/bin\nHOME=/root\n")
+    found = run("doctor", "--from", "env.txt", "--select", "ENV403")
+    assert found.exit_code == 1
+    assert "ENV403 error" in found.stdout
+    piped = run("doctor", "-", "--select", "ENV403", stdin=(tmp_path / "env.txt").read_text())
+    assert piped.exit_code == 1
+    assert "ENV403 error" in piped.stdout
+
+
+def test_a_script_alone_says_nothing_of_a_machine(run, tmp_path):
+    (tmp_path / "train.py").write_text("import torch\nscaler = torch.cuda.amp.GradScaler()\n")
+    found = run("doctor", "--script", "train.py", "--format", "json")
+    document = json.loads(found.stdout)
+    assert {one["code"] for one in document["findings"]} == {"SCR104"}
+    assert document["findings"][0]["evidence"][0]["line"] == 2
+    assert (document["live"], document["machine"]) == (False, "")
+    assert all(one["code"].startswith("SCR") for one in document["could_not_tell"])

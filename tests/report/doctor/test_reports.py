@@ -36,7 +36,7 @@ RENDERERS: dict[str, Any] = {
 def test_text():
     assert render_text(checkup(finding(), WARNING), ReportOptions()) == (
         "1 error and 1 warning, first ENV101 driver-too-old-for-the-cuda-build (driver)\n"
-        "The machine: gpu07.cluster.example.org, 2 x Tesla T4 (15.00 GiB), driver\n"
+        "The machine (gpu07.cluster.example.org): 2 x Tesla T4 (15.00 GiB), driver\n"
         "470.82.01, PyTorch 2.3.1 (CUDA 12.1).\n"
         "\n"
         "ENV101 error: driver-too-old-for-the-cuda-build (driver)\n"
@@ -65,7 +65,7 @@ def test_text():
         "Could not tell\n"
         "  ENV107, ENV205  no list of packages: pip list tells it\n"
         "  ENV204          no kernel log: dmesg tells it\n"
-        "  GPUs  there is no nvidia-smi on the path\n"
+        "  GPUs            there is no nvidia-smi on the path\n"
         "\n"
         "In order: ENV106 (--all says why).\n"
         "\n"
@@ -78,7 +78,7 @@ def test_all_of_it():
     text = render_text(checkup(finding()), ReportOptions(), everything=True)
     assert "In order\n  ENV106  cuDNN 8.9.2.26 is what torch pins\n" in text
     assert "  Seen:   c.txt:9: third\n" in text
-    assert "  vcpus  no /sys\n" in text
+    assert "  vcpus           no /sys\n" in text
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,11 @@ def test_all_of_it():
     [
         ((), {}, "Nothing wrong was found: 1 check in order, 3 checks could not be made"),
         ((NOTE,), {}, "Nothing wrong was found: 1 check in order, 3 checks could not be made"),
+        (
+            (),
+            {"environment": environment(live=True)},
+            "Nothing wrong was found: 1 check in order, 3 checks could not be made; no GPU could be read",
+        ),
         ((), {"clear": ()}, "Nothing could be told: 3 checks had too little to go on"),
         ((), {"clear": (), "untold": ()}, "Nothing was checked: what was read has no subject of a check"),
         (

@@ -44,9 +44,8 @@ def installed(python: str | None = None) -> Installed | Untold:
     """Of this interpreter, or of another one, which is then run with a program that only looks."""
     if python is None:
         return of(asked_python.look())
-    path = str(Path(python).expanduser().absolute()) if "/" in python or "\\" in python else python
     text = Path(asked_python.__file__).read_text(encoding="utf-8")
-    found = _run([path, "-c", text], _TIMEOUT_S)
+    found = _run([_program(python), "-c", text], _TIMEOUT_S)
     if isinstance(found, Untold):
         return found
     try:
@@ -106,12 +105,20 @@ def _applies(marker: str) -> bool:
 def architectures(python: str | None = None) -> tuple[str, ...] | Untold:
     """What the PyTorch of an interpreter has code for ("sm_80", "compute_90"). This imports it, in a process of its
     own, which does not touch a GPU and is ended after a minute and a half."""
-    found = _run([python or sys.executable, "-c", _ARCHITECTURES], _IMPORT_TIMEOUT_S)
+    found = _run([_program(python) if python else sys.executable, "-c", _ARCHITECTURES], _IMPORT_TIMEOUT_S)
     if isinstance(found, Untold):
         return found
     _, mark, rest = found.rpartition("oomph-architectures:")
     names = tuple(word for word in rest.split() if re.fullmatch(r"(?:sm|compute)_\d{2,3}[a-z]?", word))
     return names if mark and names else Untold("PyTorch does not say for which GPUs it was built")
+
+
+def _program(python: str) -> str:
+    """A name is looked for on the path. Links stay as they are: a virtual environment's Python is one."""
+    try:
+        return str(Path(python).expanduser().absolute()) if "/" in python or "\\" in python else python
+    except RuntimeError:  # a home that nobody has
+        return python
 
 
 def _run(command: list[str], timeout_s: float) -> str | Untold:

@@ -72,26 +72,17 @@ class _Page:
 
     def _untold(self) -> list[str]:
         missing = words.missing_rows(self.checkup, everything=self.everything)
-        lines = self._told(self.checkup.untold) + table(
-            [(name, flat(why)) for name, why in missing], self.width
-        )
-        return self._section("Could not tell", lines)
+        rows = [*_rows(self.checkup.untold), *((name, flat(why)) for name, why in missing)]
+        return self._section("Could not tell", table(rows, self.width))
 
     def _clear(self) -> list[str]:
         clear = self.checkup.clear
         if not clear:
             return []
         if self.everything:
-            return self._section("In order", self._told(clear))
+            return self._section("In order", table(_rows(clear), self.width))
         codes = ", ".join(one.code for one in clear)
         return wrap(f"In order: {codes} (--all says why).", self.width)
-
-    def _told(self, several: tuple[Told, ...]) -> list[str]:
-        """Code and reason; the same reason of several checks is said once."""
-        reasons: dict[str, list[str]] = {}
-        for one in several:
-            reasons.setdefault(flat(one.why), []).append(one.code)
-        return table([(", ".join(codes), why) for why, codes in _short(reasons)], self.width)
 
     def _read(self) -> list[str]:
         read = words.read_words(self.checkup)
@@ -105,11 +96,14 @@ class _Page:
         return lines
 
 
-def _short(reasons: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
-    """At most three codes stand in one row, so that the reasons keep room."""
-    rows: list[tuple[str, list[str]]] = []
-    for why, codes in reasons.items():
-        rows += [
-            (why if start == 0 else "the same", codes[start : start + 3]) for start in range(0, len(codes), 3)
-        ]
-    return rows
+def _rows(several: tuple[Told, ...]) -> list[tuple[str, str]]:
+    """Codes and reasons; the same reason of several checks is said once, with at most three codes in a row, so that the
+    reasons keep room."""
+    reasons: dict[str, list[str]] = {}
+    for one in several:
+        reasons.setdefault(flat(one.why), []).append(one.code)
+    return [
+        (", ".join(codes[start : start + 3]), why if start == 0 else "the same")
+        for why, codes in reasons.items()
+        for start in range(0, len(codes), 3)
+    ]

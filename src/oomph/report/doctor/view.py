@@ -36,7 +36,8 @@ class View:
 def prepare(checkup: Checkup, options: ReportOptions) -> View:
     """The view that every renderer of this package shows."""
     environment = checkup.environment
-    names = [source for source, _ in (*environment.sources, *environment.passed_over)]
+    # Of the live machine, a source is what was asked and no file that somebody named.
+    pairs = () if environment.live else (*environment.sources, *environment.passed_over)
     lean = Checkup(
         environment=Environment(
             live=environment.live,
@@ -49,10 +50,12 @@ def prepare(checkup: Checkup, options: ReportOptions) -> View:
         untold=checkup.untold,
         notes=checkup.notes,
     )
-    about = machine_words(environment)
+    about = machine_words(environment, named=not options.redact)
     text = _Text(new_redactor(options), _use)
     if text.redactor is not None:
-        text.redactor.learn_inputs(clean(name) for name in names)
+        text.redactor.learn_inputs(clean(name) for name, _ in pairs)
+        if environment.hostname is not None:
+            text.redactor.learn(f"hostname={environment.hostname.value}")
         for string in dict.fromkeys(strings((lean, about))):
             text.redactor.learn(head(clean(string)))
     return View(_with_names(text, lean), text.apply(about))

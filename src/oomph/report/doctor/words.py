@@ -26,12 +26,17 @@ def headline(checkup: Checkup) -> str:
         ]
         return f"{' and '.join(counts)}{': ' if len(wrong) == 1 else ', first '}{_first(wrong[0])}"
     untold = len(checkup.untold)
+    blind = (
+        "; no GPU could be read"
+        if checkup.environment.live and "cards" in checkup.environment.missing
+        else ""
+    )
     if not checkup.clear and not checkup.findings:
         if untold:
-            return f"Nothing could be told: {plural(untold, 'check')} had too little to go on"
+            return f"Nothing could be told: {plural(untold, 'check')} had too little to go on{blind}"
         return "Nothing was checked: what was read has no subject of a check"
     said = f", {plural(untold, 'check')} could not be made" if untold else ""
-    return f"Nothing wrong was found: {plural(len(checkup.clear), 'check')} in order{said}"
+    return f"Nothing wrong was found: {plural(len(checkup.clear), 'check')} in order{said}{blind}"
 
 
 def _first(finding: CheckFinding) -> str:
@@ -60,11 +65,12 @@ def place(quote: Quote) -> str:
 _SCRIPTS = frozenset({"Python script", "notebook", "configuration"})
 
 
-def machine_words(environment: Environment) -> str:
-    """What machine it is, in one sentence, from what was told of it."""
+def machine_words(environment: Environment, *, named: bool = True) -> str:
+    """What machine it is, in one sentence, from what was told of it; without its name where that is private."""
     whose = "This machine" if environment.live else "The machine"
+    if named and environment.hostname:
+        whose += f" ({environment.hostname.value})"
     parts = [
-        environment.hostname.value if environment.hostname else "",
         environment.machine_type.value if environment.machine_type else "",
         *_cards(environment.cards),
         f"driver {environment.driver.value}" if environment.driver else "",
