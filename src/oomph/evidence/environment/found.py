@@ -299,6 +299,8 @@ def _one_build(held: TorchBuild, build: TorchBuild) -> TorchBuild | None:
             continue
         if new in ("", ()) or (new is None and one.name == "available"):
             continue
+        if one.name == "hip" and (old.startswith(f"{new}.") or new.startswith(f"{old}.")):
+            continue
         if old in ("", ()) or (old is None and one.name == "available"):
             values[one.name] = new
             continue

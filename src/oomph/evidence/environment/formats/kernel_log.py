@@ -28,6 +28,8 @@ _CLIENT = re.compile(
 _KERNEL = re.compile(r"this kernel module has the version (\d{2,4}(?:\.\d{1,4}){1,3})")
 _MODINFO = re.compile(r"version:\s{1,20}(\d{3}(?:\.\d{1,4}){1,3})\s*$")
 _KIND = "kernel log"
+#: "[    5.123456] text", "[Tue Dec  1 01:20:22 2026] text", "Dec 01 01:20:22 host kernel: text".
+_ENTRY = re.compile(r"^\[\s{0,12}\d{1,12}\.\d{1,9}\]|^\[[A-Z][a-z]{2} [A-Z][a-z]{2} |\bkernel:|NVRM")
 
 
 def parse(part: Part, found: Found) -> None:
@@ -65,7 +67,8 @@ def parse(part: Part, found: Found) -> None:
             found.take(part.source, _KIND)
             found.add("driver_libraries", client[1], quote)
             found.add_error(quote)
-    if part.program in ("dmesg", "journalctl") and part.lines:
+    # A program that may not read the log prints a sentence, which is no log without an Xid.
+    if part.program in ("dmesg", "journalctl") and any(_ENTRY.search(line.text[:200]) for line in part.lines):
         found.take(part.source, _KIND)
         found.told.add("xids")
     elif any("NVRM" in line.text for line in part.lines):

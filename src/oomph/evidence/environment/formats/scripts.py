@@ -34,6 +34,8 @@ def is_script(part: Part) -> bool:
     head = [line.text for line in part.lines[:400] if line.text.strip()]
     if not head:
         return False
+    if part.name.endswith(".env") or part.program in ("env", "printenv", "export", "declare", "set"):
+        return False
     if _SHEBANG.match(head[0]) or any(_DIRECTIVE.match(text) for text in head[:80]):
         return True
     if part.whole and part.name.endswith((".sh", ".bash", ".sbatch", ".slurm", ".job")):

@@ -19,6 +19,8 @@ from oomph.evidence.model import Line, Quote
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _HEREDOC = re.compile(r"(?<!<)<<(-?)\s{0,4}(['\"\\]?)([A-Za-z_][\w.-]{0,40})['\"]?")
+#: A shell, or what hands a script to one, as a command.
+_READS = re.compile(r"(?:^|[|;&(])\s{0,8}(?:sudo\s{1,4})?(?:bash|sh|zsh|ssh|sbatch|srun)\b")
 _KEYWORDS = frozenset(
     {"if", "then", "else", "elif", "fi", "do", "done", "while", "until", "!", "{", "}", "time", "eval", "&&"}
 )
@@ -394,7 +396,7 @@ def statements(part: Part, begin: int = 0) -> Iterator[tuple[str, Quote]]:
                 end += 1
             body = lines[at:end]
             yield text[: heredoc.start()] + text[heredoc.end() :], quote
-            if re.search(r"\b(?:bash|sh|ssh|sbatch|srun|zsh)\b", text[: heredoc.start()]):
+            if _READS.search(text[: heredoc.start()]) is not None:
                 yield from statements(replace(part, lines=list(body)))
             at = end + 1
             continue

@@ -1,0 +1,258 @@
+"""Shell and Slurm scripts: what they export and start."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomph.units import GIB
+from tests.evidence.environment.texts import given
+
+
+def scripted(told) -> dict[str, str | None]:
+    return {one.name: one.value for one in told.variables if one.scope == "script"}
+
+
+def test_exports_and_expansions(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        #!/usr/bin/env bash
+        set -euo pipefail
+        NODE_IF=ens8            # not exported itself
+        export NCCL_SOCKET_IFNAME=$NODE_IF NCCL_DEBUG="${LOG:-WARN}"
+        export NCCL_BUFFSIZE=$((4 * 1024 * 1024))
+        export MASTER_ADDR=$(hostname)
+        export LD_LIBRARY_PATH=/usr/local/cuda/compat:$LD_LIBRARY_PATH
+        export CUDA_VISIBLE_DEVICES='0,1'; export OMP_NUM_THREADS=4
+        for i in 0 1; do
+          export LOCAL=$i
+        done
+        python train.py
+        """,
+        "run.sh",
+    )
+    assert scripted(told) == {
+        "NCCL_SOCKET_IFNAME": "ens8",
+        "NCCL_DEBUG": "WARN",
+        "NCCL_BUFFSIZE": None,
+        "MASTER_ADDR": None,
+        "LD_LIBRARY_PATH": "/usr/local/cuda/compat:",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "OMP_NUM_THREADS": "4",
+        "LOCAL": None,
+    }
+    assert told.variable("NCCL_SOCKET_IFNAME").quote.line == 4
+
+
+def test_a_variable_of_one_command(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        #!/bin/sh
+        NCCL_DEBUG=INFO CUDA_LAUNCH_BLOCKING=1 torchrun --standalone --nproc_per_node 4 \\
+            train.py --config a.yaml
+        """,
+    )
+    assert all(one.command for one in told.variables)
+    assert scripted(told) == {"NCCL_DEBUG": "INFO", "CUDA_LAUNCH_BLOCKING": "1"}
+    (launch,) = told.launches
+    assert (launch.program, launch.nodes, launch.processes) == ("torchrun", 1, 4)
+    assert "train.py" in launch.quote.text
+    assert launch.quote.line == 2
+
+
+def test_a_heredoc_is_no_script_unless_a_shell_reads_it(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        #!/bin/bash
+        cat > other.sh <<EOF
+        export NCCL_DEBUG=TRACE
+        EOF
+        bash <<'EOF'
+        export NCCL_ALGO=Ring
+        EOF
+        export NCCL_PROTO=Simple
+        """,
+    )
+    assert scripted(told) == {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"}
+
+
+def test_unset(tmp_path) -> None:
+    told = given(tmp_path, "#!/bin/bash\nexport NCCL_DEBUG=INFO\nexport A=1\nunset NCCL_DEBUG\n")
+    assert scripted(told) == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    ("line", "program", "nodes", "processes", "word"),
+    [
+        ("torchrun train.py", "torchrun", 1, 1, ""),
+        ("torchrun --nnodes=2 --nproc-per-node=gpu train.py", "torchrun", 2, None, "gpu"),
+        ("torchrun --nnodes 1:4 --nproc_per_node=$N train.py", "torchrun", None, None, ""),
+        ("python -m torch.distributed.launch --nproc_per_node=8 train.py", "torchrun", 1, 8, ""),
+        ("python3 -u -m torch.distributed.run --nproc-per-node 2 train.py", "torchrun", 1, 2, ""),
+        (
+            "accelerate launch --multi_gpu --num_processes 16 --num_machines 2 train.py",
+            "accelerate",
+            2,
+            8,
+            "",
+        ),
+        ("accelerate launch --num_processes=4 train.py", "accelerate", 1, 4, ""),
+        ("accelerate launch --config_file fsdp.yaml train.py", "accelerate", None, None, ""),
+        ("deepspeed --num_gpus=4 train.py --deepspeed ds.json", "deepspeed", None, 4, ""),
+        ("deepspeed train.py", "deepspeed", None, None, "gpu"),
+        ("deepspeed --include localhost:1,2,5 train.py", "deepspeed", 1, 3, ""),
+        ("mpirun -np 16 -H a:8,b:8 -x NCCL_DEBUG=INFO --mca btl tcp,self python t.py", "mpirun", 2, 8, ""),
+        ("mpirun --allow-run-as-root -np 4 python t.py", "mpirun", 1, 4, ""),
+        ("nohup torchrun --nproc_per_node=2 train.py > log 2>&1 &", "torchrun", 1, 2, ""),
+        ("numactl --cpunodebind=0 torchrun --nproc_per_node=2 train.py", "torchrun", 1, 2, ""),
+        ("bash -c 'torchrun --nproc_per_node=2 train.py'", "torchrun", 1, 2, ""),
+        ("uv run torchrun --nproc_per_node=2 train.py", "torchrun", 1, 2, ""),
+        ("composer -n 8 train.py", "composer", None, 8, ""),
+    ],
+)
+def test_launchers(tmp_path, line: str, program: str, nodes, processes, word: str) -> None:
+    told = given(tmp_path, f"#!/bin/bash\n{line}\n")
+    launch = told.launches[-1]
+    assert (launch.program, launch.nodes, launch.processes, launch.processes_word) == (
+        program,
+        nodes,
+        processes,
+        word,
+    )
+
+
+def test_mpirun_hands_variables_on(tmp_path) -> None:
+    told = given(tmp_path, "#!/bin/bash\nmpirun -np 2 -x NCCL_DEBUG=INFO -x PATH python t.py\n")
+    assert scripted(told) == {"NCCL_DEBUG": "INFO"}
+
+
+def test_docker_run(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        #!/bin/bash
+        docker run --rm -it --gpus '"device=0,3"' --shm-size=8g --ulimit memlock=-1 -m 64g -v $PWD:/w \\
+          -e NCCL_DEBUG=INFO --env OMP_NUM_THREADS=4 pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime \\
+          torchrun --nproc_per_node=2 train.py
+        """,
+    )
+    container, launch = told.launches
+    assert container.program == "docker run"
+    assert (container.gpus, container.shm_bytes, container.memory_bytes) == (2, 8 * GIB, 64 * GIB)
+    assert (container.pinned_limit_bytes, container.host_ipc) == (-1, False)
+    assert (launch.program, launch.processes) == ("torchrun", 2)
+    assert [one.value for one in told.images] == ["pytorch/pytorch:2.3.1-cuda12.1-cudnn8-runtime"]
+    assert (told.torch[0].version, told.torch[0].cuda, told.torch[0].wanted) == ("2.3.1", "12.1", True)
+    assert scripted(told) == {"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "4"}
+
+
+def test_docker_run_with_the_hosts_shared_memory(tmp_path) -> None:
+    told = given(tmp_path, "docker run --gpus all --ipc=host -d nvcr.io/nvidia/pytorch:24.05-py3 sleep 9\n")
+    assert (told.launches[0].host_ipc, told.launches[0].gpus) == (True, None)
+
+
+def test_installations_of_a_script(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        #!/bin/bash
+        module load gcc/12 cuda/12.4.1
+        pip install torch==2.5.1 torchvision --index-url https://download.pytorch.org/whl/cu118
+        """,
+    )
+    assert [one.value for one in told.toolkits] == ["12.4.1"]
+    (build,) = told.torch
+    assert (build.version, build.local, build.cuda, build.wanted) == ("2.5.1", "cu118", "11.8", True)
+
+
+def test_conda_installs_a_build(tmp_path) -> None:
+    told = given(
+        tmp_path, "#!/bin/bash\nconda install -y pytorch==2.2.0 pytorch-cuda=12.1 -c pytorch -c nvidia\n"
+    )
+    assert (told.torch[0].version, told.torch[0].cuda) == ("2.2.0", "12.1")
+
+
+SLURM = """
+#!/bin/bash -l
+#SBATCH --job-name=fsdp
+#SBATCH -N 2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:h100:8      # all of them
+#SBATCH --cpus-per-task 96
+#SBATCH --mem=900G
+#SBATCH --export=ALL,NCCL_DEBUG=WARN
+
+head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_ADDR=$head_node
+export GPUS_PER_NODE=8
+
+srun --cpu-bind=none torchrun \\
+    --nnodes=$SLURM_NNODES \\
+    --nproc_per_node=$GPUS_PER_NODE \\
+    --rdzv_endpoint=$head_node:29500 \\
+    train.py
+"""
+
+
+def test_a_slurm_script(tmp_path) -> None:
+    told = given(tmp_path, SLURM, "job.sbatch")
+    job, step, launch = told.launches
+    assert (job.program, job.nodes, job.processes, job.gpus, job.memory_bytes) == (
+        "sbatch",
+        2,
+        1,
+        8,
+        900 * GIB,
+    )
+    assert (step.program, step.nodes, step.processes, step.gpus) == ("srun", 2, 1, 8)
+    assert (launch.program, launch.nodes, launch.processes) == ("torchrun", 2, 8)
+    assert step.quote == launch.quote
+    assert [one.value for one in told.expected_gpus] == ["h100"]
+    assert told.variable("MASTER_ADDR").value is None
+    assert [(one.name, one.value) for one in told.variables if one.scope == "job"] == [("NCCL_DEBUG", "WARN")]
+    assert told.sources[0][1] == "Slurm script"
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "processes", "gpus", "memory"),
+    [
+        ("--nodes=1 --ntasks=8 --gpus-per-node=8 --mem=0", 1, 8, 8, 0),
+        ("-N2 -n16 --gpus=a100:16", 2, 8, 8, None),
+        ("-N 1 --ntasks-per-node=4 --gpus-per-task=1 --mem-per-gpu=60G", 1, 4, 4, 240 * GIB),
+        ("-N 1 -n 4 -c 8 --mem-per-cpu=4000", 1, 4, None, 4000 * 32 * 2**20),
+        ("--nodes=1 --gres=gpu:4 --mem=200000", 1, None, 4, 200000 * 2**20),
+        ("--nodes=2-4 --ntasks-per-node=8", None, 8, None, None),
+        ("--gres=gpu:a100:2 --ntasks=1", None, 1, 2, None),
+    ],
+)
+def test_shares_of_a_node(tmp_path, options: str, nodes, processes, gpus, memory) -> None:
+    lines = "\n".join(f"#SBATCH {one}" for one in options.replace(" -", "\n-").split("\n"))
+    told = given(tmp_path, f"#!/bin/bash\n{lines}\nsrun hostname\n")
+    job = told.launches[0]
+    assert (job.nodes, job.processes, job.gpus, job.memory_bytes) == (nodes, processes, gpus, memory)
+
+
+def test_srun_without_tasks_starts_one_on_each_node(tmp_path) -> None:
+    told = given(tmp_path, "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --gpus-per-node=4\nsrun python train.py\n")
+    assert [one.processes for one in told.launches] == [None, 1]
+
+
+def test_commands_of_prompts_and_of_a_report(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        I start it like this, and it doesn't work:
+
+            torchrun --nproc_per_node=4 train.py
+
+        root@4d1f00c0ffee:/workspace# export NCCL_DEBUG=INFO
+        root@4d1f00c0ffee:/workspace# nvidia-smi -L
+        GPU 0: NVIDIA L4 (UUID: GPU-00000000-0000-0000-0000-000000000001)
+        """,
+    )
+    assert [(one.program, one.processes) for one in told.launches] == [("torchrun", 4)]
+    assert scripted(told) == {"NCCL_DEBUG": "INFO"}
+    assert told.container.value == "Docker"
+    assert told.cards[0].name == "NVIDIA L4"
