@@ -48,7 +48,10 @@ def line(phase: str, points: Sequence[tuple[float, int]]) -> Line | None:
 
 def measured(result: TrialResult) -> tuple[PhasePeak, ...]:
     """The phases of a trial whose peaks are whole: it passed, or ran out of memory in another phase of a later step.
-    A phase in which memory ran out gives a lower bound, which is no point of a line."""
+    A phase in which memory ran out gives a lower bound, which is no point of a line; nor is what grew step by step,
+    which depends on how many there were."""
+    if result.growth_bytes:
+        return ()
     if result.outcome is TrialOutcome.FITS:
         return result.peaks
     if result.outcome is TrialOutcome.OOM and (result.step or 0) >= _STEPS_BEFORE:

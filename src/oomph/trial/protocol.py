@@ -175,7 +175,7 @@ class _Search:
     def _isolated(self, number: int, tried: _Tried) -> Trials:
         variable = self.variables[number]
         self.base[variable.name] = variable.values[tried.place]
-        assert tried.result is not None
+        result = tried.result
         needed: list[Variable] = []
         unclear: list[Variable] = []
         for earlier in self.variables[:number]:
@@ -183,20 +183,20 @@ class _Search:
                 continue
             answer = yield self._ask(earlier, 0, "back")
             if answer.outcome is TrialOutcome.FITS:
-                self.base[earlier.name] = earlier.values[0]
+                self.base[earlier.name], result = earlier.values[0], answer
             elif answer.outcome is TrialOutcome.OOM:
                 needed.append(earlier)
             else:
                 unclear.append(earlier)
                 self._untold(earlier, 0, answer)
         if variable.ordered:
-            yield from self._largest(variable, 0, tried.place, tried.result)
+            result = yield from self._largest(variable, 0, tried.place, result)
         else:
             self._limit(variable, tried.place, tried.fails, known=True)
         for earlier in needed:
             place = earlier.values.index(self.base[earlier.name])
             if earlier.ordered:
-                yield from self._largest(earlier, 0, place, None)
+                result = yield from self._largest(earlier, 0, place, result)
             else:
                 self._limit(earlier, place, None, known=False)
         return self._concluded(variable, needed, unclear)
@@ -229,9 +229,9 @@ class _Search:
 
     def _largest(
         self, variable: Variable, low: int, high: int, result: TrialResult | None
-    ) -> Generator[Ask, TrialResult, None]:
-        """Between `low`, which fails, and `high`, which fits (places in `values`): halving, at the predicted limit
-        first. The base has the largest that fits afterwards."""
+    ) -> Generator[Ask, TrialResult, TrialResult | None]:
+        """Between `low`, which fails, and `high`, which fits with `result` (places in `values`): halving, at the
+        predicted limit first. The base has the largest that fits afterwards; its result comes back."""
         known: dict[int, TrialResult] = {} if result is None else {high: result}
         silent: set[int] = set()
         budget: int | None = None
@@ -260,6 +260,7 @@ class _Search:
                 budget += 1
                 self._untold(variable, place, answer)
         self._limit(variable, high, failed_at, known=True)
+        return known.get(high)
 
     # -- small things ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from oomph.trial.goal import Goal
 from oomph.trial.model import TrialResult, Value
 from oomph.trial.outcome import RUN, read_trial
 from oomph.trial.progress import Progress
+from oomph.trial.way import Watching
 
 
 class Recorded:
@@ -37,7 +38,7 @@ class Recorded:
         return Watch(folder, goal)
 
     def read(
-        self, finished: Finished, number: int, setting: Mapping[str, Value], watch: Watch
+        self, finished: Finished, number: int, setting: Mapping[str, Value], watch: Watching
     ) -> TrialResult:
         """The result of a trial that has ended."""
         return read_trial(

@@ -75,7 +75,7 @@ def _limit(limit: Limit, answer: Answer) -> tuple[str, str]:
     at = setting_words(limit.at)
     if limit.known:
         fails = f"; {limit.fails} fails" if limit.fails is not None else ""
-        return clean(limit.variable), clean(flat(f"{limit.largest}{fails}{f' (with {at})' if at else ''}"))
+        return clean(limit.variable), clean(flat(f"{limit.largest}{f' with {at}' if at else ''}{fails}"))
     given = next(one.values[0] for one in answer.variables if one.name == limit.variable)
     what = "as given" if limit.largest == given else "larger ones not tried"
     return clean(limit.variable), clean(flat(f"{limit.largest} ({what})"))

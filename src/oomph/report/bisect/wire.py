@@ -21,7 +21,7 @@ Outcome = Literal["fits", "oom", "host_oom", "crashed", "communication", "hung",
 
 class Variable(Strict):
     """What was varied. `largest` fits and `fails` is the least value above it that was tried and does not, where
-    `searched`; `at` is what the other variables had then. Otherwise `largest` is the value of the setting that was
+    `searched`; `at` is what the other variables had when `largest` was tried. Otherwise `largest` is the value of the setting that was
     found."""
 
     name: str

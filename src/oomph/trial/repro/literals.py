@@ -63,12 +63,6 @@ def _text(value: str) -> str:
     return ascii(value)
 
 
-def comment(sentence: str, indent: int = 0) -> str:
-    """Lines that begin with "# ", whatever is in the sentence."""
-    margin = " " * indent
-    return "\n".join(f"{margin}# {line}" for line in wrapped(sentence, WIDTH - indent - 2))
-
-
 def documented(sentence: str, first: str = "", margin: str = "") -> str:
     """Lines within a docstring in three double quotes. The first begins with `first`, the others with `margin`."""
     lines = wrapped(sentence, WIDTH - len(first))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oomph import __version__
 from oomph.job.model import Job
 from oomph.trial.repro.code import TRAINER
-from oomph.trial.repro.literals import documented, escaped
+from oomph.trial.repro.literals import documented, escaped, literal
 from oomph.trial.repro.model import Asked
 from oomph.trial.repro.part_trainer import environment
 from oomph.trial.repro.part_wrap import imports
@@ -79,7 +79,10 @@ def _imports(job: Job, kind: str, phase: str) -> str:
     if quantised or (kind != TRAINER and job.optimizer.impl.startswith("bnb")):
         others.append("bitsandbytes")
     lines = [f"import {name}" for name in sorted(standard)]
-    lines += ["", 'os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is fetched', ""]
+    lines += ["", 'os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is fetched']
+    if job.allocator:
+        lines.append(f'os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", {literal(job.allocator)})')
+    lines.append("")
     lines += [f"import {name}" for name in sorted(others)]
     if kind == TRAINER:
         return "\n".join(lines)
