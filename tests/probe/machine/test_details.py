@@ -86,6 +86,15 @@ def refused_error():
     return pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
+@pytest.mark.parametrize(("driver", "used"), [(b"470.82.01", 4 * MIB), (b"535.104.05", None), (b"odd", None)])
+def test_used_memory_of_version_1(driver, used):
+    """Since 510 its `used` counts what the driver keeps for itself too, which is nobody's process."""
+    nvml = Telling(Card("GPU-1", NAME, 81920 * MIB, 4 * MIB), version_2=False)
+    nvml.nvmlSystemGetDriverVersion = lambda: driver  # type: ignore[method-assign]
+    (one,) = NvmlDetails(nvml).details().cards
+    assert (one.used_bytes, one.free_bytes, one.reserved_bytes) == (used, 81916 * MIB, None)
+
+
 def test_retired_pages_of_older_cards():
     nvml = telling(Card("GPU-1", "Tesla V100", 16160 * MIB, 0), nvmlDeviceGetRetiredPagesPendingStatus=1)
     (one,) = NvmlDetails(nvml).details().cards

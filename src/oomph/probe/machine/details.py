@@ -14,6 +14,8 @@ from oomph.probe.machine.nvml import NvmlMachine, size, text
 _UNCORRECTED, _VOLATILE, _AGGREGATE = 1, 0, 1
 _COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
 _DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
+#: The driver that brought nvmlDeviceGetMemoryInfo_v2.
+_APART = 510
 _PROFILE = re.compile(r"\bMIG (\S+)\Z")
 
 
@@ -91,15 +93,23 @@ class NvmlDetails:
     def details(self) -> MachineDetails:
         machine = self._machine
         number = machine.ask("nvmlSystemGetCudaDriverVersion_v2")
+        driver = text(machine.ask("nvmlSystemGetDriverVersion"))
         return MachineDetails(
             source="NVML",
-            driver=text(machine.ask("nvmlSystemGetDriverVersion")),
+            driver=driver,
             # 1000 * major + 10 * minor
             cuda=f"{int(number) // 1000}.{int(number) % 1000 // 10}" if number else "",
-            cards=tuple(self._card(index, handle) for index, handle in enumerate(machine.handles())),
+            cards=tuple(self._card(index, handle, driver) for index, handle in enumerate(machine.handles())),
         )
 
-    def _card(self, index: int, handle: Any) -> CardDetails:
+    @staticmethod
+    def _mixes(driver: str) -> bool:
+        """Whether version 1 of memory info counts what the driver keeps for itself as used: since 510, which brought
+        version 2, where the two stand apart."""
+        major = driver.partition(".")[0]
+        return not major.isdigit() or int(major) >= _APART
+
+    def _card(self, index: int, handle: Any, driver: str) -> CardDetails:
         if isinstance(handle, Exception):
             return CardDetails(index, missing=f"this GPU does not answer: {handle}")
         ask = self._machine.ask
@@ -108,6 +118,7 @@ class NvmlDetails:
         rows = ask("nvmlDeviceGetRemappedRows", handle)  # [corrected, uncorrected, pending, failed]
         told = rows is not None and len(rows) >= 4
         capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
+        reserved = size(memory, "reserved")
         return CardDetails(
             index=index,
             uuid=text(ask("nvmlDeviceGetUUID", handle)),
@@ -115,9 +126,9 @@ class NvmlDetails:
             name=text(ask("nvmlDeviceGetName", handle)),
             capability=(int(capability[0]), int(capability[1])) if capability else None,
             total_bytes=size(memory, "total"),
-            used_bytes=size(memory, "used"),
+            used_bytes=None if reserved is None and self._mixes(driver) else size(memory, "used"),
             free_bytes=size(memory, "free"),
-            reserved_bytes=size(memory, "reserved"),
+            reserved_bytes=reserved,
             utilization=self._machine.utilization(handle),
             persistence=_flag(ask("nvmlDeviceGetPersistenceMode", handle)),
             mig=_flag(mig),
