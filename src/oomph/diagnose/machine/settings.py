@@ -14,6 +14,9 @@ from oomph.hardware.tables import Machine
 
 #: The scopes by how much they count: a process's own environment before what a script, a pod or an image sets.
 _ORDER = {"process": 4, "script": 3, "job": 2, "pod": 2, "image": 1}
+#: Programs that start the processes of a job. What starts others may start one that does.
+PER_GPU = ("torchrun", "accelerate", "deepspeed", "composer")
+STARTS = (*PER_GPU, "srun", "mpirun", "mpiexec", "horovodrun")
 #: Machine types of Google Cloud without an RDMA network card (gVNIC and TCP, or TCPX and FasTrak over it), from
 #: clouds.json's notes on networks; those of Azure without InfiniBand.
 _WITHOUT_RDMA = ("a2-", "g2-", "a3-highgpu-", "a3-megagpu-", "a3-edgegpu-", "Standard_NC", "Standard_NV")
@@ -23,9 +26,10 @@ def in_effect(environment: Environment, prefix: str = "") -> Iterator[Variable]:
     """Each variable of that prefix once, with every value that it has in the scope that counts."""
     seen: set[tuple[str, str | None]] = set()
     highest: dict[str, int] = {}
-    for one in environment.variables:
+    counting = [one for one in environment.variables if not _of_another_command(environment, one)]
+    for one in counting:
         highest[one.name] = max(highest.get(one.name, 0), _ORDER.get(one.scope, 0))
-    for one in environment.variables:
+    for one in counting:
         if not one.name.startswith(prefix) or _ORDER.get(one.scope, 0) < highest[one.name]:
             continue
         if (one.name, one.value) not in seen:
@@ -33,10 +37,23 @@ def in_effect(environment: Environment, prefix: str = "") -> Iterator[Variable]:
             yield one
 
 
+def _of_another_command(environment: Environment, one: Variable) -> bool:
+    """Whether it holds for one command that is not what starts the job: `CUDA_LAUNCH_BLOCKING=1 pytest` above
+    torchrun."""
+    if not one.command:
+        return False
+    starts = [
+        each.quote
+        for each in environment.launches
+        if each.program in STARTS and each.quote.source == one.quote.source
+    ]
+    return bool(starts) and one.quote.line not in [quote.line for quote in starts]
+
+
 def value_of(environment: Environment, name: str) -> str | None:
     """The value that counts; None where the variable is not set, or the text does not say to what."""
-    found = environment.variable(name)
-    return found.value if found is not None else None
+    found = [one for one in in_effect(environment, name) if one.name == name]
+    return found[-1].value if found else None
 
 
 def is_on(text: str | None) -> bool:

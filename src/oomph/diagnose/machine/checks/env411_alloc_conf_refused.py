@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from oomph.diagnose.machine.alloc_settings import corrected, read_by_torch, refusals
+from oomph.diagnose.machine.alloc_settings import corrected, options_of, read_by_torch, refusals
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem
+from oomph.hardware.alloc_conf import alloc_options
+from oomph.hardware.nccl import version as numbers
 
 
 class AllocConfRefused(Check):
@@ -49,7 +51,7 @@ class AllocConfRefused(Check):
         right = corrected(text, read.torch)
         return (
             Problem(
-                says=f"{whose} refuses {one.name}={text}: {reason.rstrip('.')}.",
+                says=f"{whose} refuses {one.name}={text}: {reason.rstrip('.')}.{_newer(text, version)}",
                 does="It raises at the first CUDA call, and the job ends there.",
                 fix=f"Write {one.name}={right}." if right else "Correct the text, or remove the variable.",
                 paste=f"export {one.name}={right}" if right else f"unset {one.name}",
@@ -57,3 +59,13 @@ class AllocConfRefused(Check):
                 evidence=(one.quote,),
             ),
         )
+
+
+def _newer(text: str, version: tuple[int, int]) -> str:
+    """A sentence on the first option that came after this version."""
+    for name in options_of(text):
+        option = alloc_options().get(name)
+        since = numbers(option.since) if option is not None else None
+        if option is not None and since is not None and since > version:
+            return f" {name} came with PyTorch {option.since}."
+    return ""

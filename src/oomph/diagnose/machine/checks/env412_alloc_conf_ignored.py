@@ -83,6 +83,8 @@ def _without_expandable(environment: Environment) -> str:
     system = environment.system.value.lower() if environment.system is not None else ""
     if "windows" in system:
         return "Windows"
+    if any(card.driver_model.upper() in ("WDDM", "TCC", "MCDM") for card in environment.cards):
+        return "Windows"
     names = " ".join(card.name for card in environment.cards).lower()
     return "Jetson" if "tegra" in system or "orin" in names or "jetson" in names else ""
 

@@ -12,6 +12,8 @@ from oomph.units import format_bytes
 
 #: Below half of its part of the RAM, a job that takes the GPUs leaves the rest to nobody.
 _LEAST_SHARE = 0.5
+#: No machine of the table has more (a2-megagpu-16g has as many): what is taken where the number is not told.
+_MOST_GPUS = 16
 _SLURM = ("sbatch", "srun", "salloc")
 
 
@@ -86,7 +88,7 @@ def _judge(environment: Environment, limit: Limit, machine: Limit) -> Answer:
         Problem(
             says=f"{limit.what[0].upper()}{limit.what[1:]} is {sizes}: {percent:.0f} %, while {why}.",
             does="Loading and offloading have that much for all ranks together; beyond it a process is killed.",
-            fix=f"Ask for its part: about {format_bytes(int(part))}.",
+            fix=f"Ask for its part: {format_bytes(int(part))} or more.",
             paste="#SBATCH --mem=0" if any(one.program in _SLURM for one in environment.launches) else "",
             subject="memory limit",
             severity=Severity.WARNING,
@@ -98,12 +100,22 @@ def _judge(environment: Environment, limit: Limit, machine: Limit) -> Answer:
 
 
 def _share(environment: Environment) -> tuple[float | None, str]:
-    """Which part of the machine's GPUs the job has; None where it is not told."""
+    """Which part of the machine's GPUs the job has, at least; None where it is not told."""
     machine = machine_of(environment)
-    whole = machine.count if machine is not None and machine.count else len(environment.cards)
     given = gpus(environment)
-    told = any(one.gpus is not None for one in environment.launches)
-    if not whole or not given or (not told and machine is None):
+    shown = len(environment.cards)
+    if not given:
+        return None, ""
+    if machine is not None and machine.count:
+        whole = machine.count
+    elif shown > given:
+        whole = shown
+    elif shown or any(one.gpus is not None for one in environment.launches):
+        # What a container or a job shows may be its own part only.
+        return min(
+            given / _MOST_GPUS, 1.0
+        ), f"the job has {given} GPUs, and no machine has more than {_MOST_GPUS}"
+    else:
         return None, ""
     given = min(given, whole)
     return given / whole, f"the job has {given} of {whole} GPUs"

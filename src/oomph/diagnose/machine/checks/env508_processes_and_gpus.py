@@ -6,13 +6,10 @@ from dataclasses import dataclass
 
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
-from oomph.diagnose.machine.settings import gpus
+from oomph.diagnose.machine.settings import PER_GPU, STARTS, gpus
 from oomph.evidence.environment.model import Environment, Launch
 from oomph.evidence.model import Quote
 
-#: They start one process for each GPU by intention; srun and mpirun may start something that does.
-_PER_GPU = ("torchrun", "accelerate", "deepspeed", "composer")
-_STARTS = (*_PER_GPU, "srun", "mpirun", "mpiexec", "horovodrun")
 _OPTION = {
     "torchrun": "--nproc-per-node={}",
     "accelerate": "--num_processes={}",
@@ -80,7 +77,7 @@ class ProcessesAndGpus(Check):
             elif not start.whole:
                 untold = f"how many processes {start.each[-1][0] if start.each else 'it'} starts is not told"
             elif count > 0:
-                problem = _judge(start, count)
+                problem = _judge(start, count, _is_given(environment, start))
                 if problem is not None:
                     problems.append(problem)
                 else:
@@ -96,7 +93,7 @@ def _starts(environment: Environment) -> list[_Start]:
     """Each line that starts processes. Launchers with the same quote are nested, outermost first."""
     lines: dict[Quote, list[Launch]] = {}
     for one in environment.launches:
-        if one.program in _STARTS:
+        if one.program in STARTS:
             lines.setdefault(one.quote, []).append(one)
     found = []
     for quote, nested in lines.items():
@@ -127,7 +124,16 @@ def _given(environment: Environment, start: _Start) -> int | None:
     return max(same) if same else gpus(environment)
 
 
-def _judge(start: _Start, count: int) -> Problem | None:
+def _is_given(environment: Environment, start: _Start) -> bool:
+    """Whether the GPUs are the job's own: a scheduler or a pod gave them. Cards that a machine merely has may be meant
+    for others. A task may be given several on purpose."""
+    text = start.quote.text
+    return "gpus-per-task" not in text and any(
+        one.gpus is not None and one.quote.source == start.quote.source for one in environment.launches
+    )
+
+
+def _judge(start: _Start, count: int, given: bool) -> Problem | None:
     programs = [program for program, _ in start.each]
     total = start.total
     numbers = {"processes": total, "gpus": count}
@@ -155,7 +161,7 @@ def _judge(start: _Start, count: int) -> Problem | None:
             numbers=numbers,
             evidence=(start.quote,),
         )
-    if total < count and inner in _PER_GPU:
+    if total < count and given and (inner in PER_GPU or total > 1):
         return Problem(
             says=f"{inner} starts {total} process{'es' if total > 1 else ''} on a machine with {count} GPUs for it.",
             does=f"{count - total} GPUs are idle, unless each process uses several of them (device_map, pipeline).",
