@@ -38,7 +38,9 @@ def facts() -> Any:
 def test_numbers_of_what_is_printed() -> None:
     assert numbers("535.104.05") == (535, 104, 5)
     assert numbers("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  Release Build") == (
-        86,
+        550,
+        90,
+        7,
     )
     assert numbers("no number") == ()
 

@@ -12,6 +12,7 @@ from oomph.diagnose.machine.cards import capability, labels, nvidia_cards
 from oomph.diagnose.machine.model import Answer, Asked, Problem, Severity
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Card, Environment
+from oomph.evidence.model import Quote
 from oomph.hardware.drivers import builds_with, code_for, newest_cuda, numbers, torch_architectures
 
 #: Jetson and Drive: desktop machine code does not run there (CUDA programming guide, binary compatibility).
@@ -52,7 +53,7 @@ class GpuNewerThanTheBuild(Check):
         cards = nvidia_cards(environment)
         builds = [one for one in judged(environment) if not one.without]
         if not builds and not environment.torch and not cards:
-            return answer([])
+            return answer(_said(environment, fits=False))
         problems: list[Problem] = []
         clear: list[str] = []
         untold: list[str] = []
@@ -60,7 +61,7 @@ class GpuNewerThanTheBuild(Check):
             self._judge(environment, build, cards, problems, clear, untold)
         if not environment.torch and cards:
             untold.append("no PyTorch build is told: torch.cuda.get_arch_list() tells what it has code for")
-        return answer(problems or _said(environment), clear, untold)
+        return answer(problems or _said(environment, fits=bool(clear)), clear, untold)
 
     def _judge(
         self,
@@ -195,22 +196,36 @@ def _fix(build: Build, its: tuple[int, int], environment: Environment) -> tuple[
     return f"{says}; the driver has to be new enough for it.", ""
 
 
-def _said(environment: Environment) -> list[Problem]:
-    """PyTorch's own message, where the versions are not told."""
+def _said(environment: Environment, *, fits: bool) -> list[Problem]:
+    """PyTorch's own message, where the versions are not told, or tell nothing wrong (`fits`)."""
     for quote in environment.errors:
         match = _SAID.search(quote.text)
-        if match is not None:
-            target = f" (sm_{match[1]})" if match[1] else ""
-            return [
-                Problem(
-                    f"PyTorch says that this build has no code for the card{target}.",
-                    does="The first kernel fails, although torch.cuda.is_available() is True.",
-                    fix="Compare torch.cuda.get_arch_list() with torch.cuda.get_device_capability(), and install a "
-                    "build "
-                    "that has it.",
-                    subject="architecture",
-                    certainty=Certainty.CERTAIN if match[1] else Certainty.LIKELY,
-                    evidence=(quote,),
-                )
-            ]
+        if match is None:
+            continue
+        if fits and not match[1]:
+            return [_of_an_extension(quote)]
+        target = f" (sm_{match[1]})" if match[1] else ""
+        return [
+            Problem(
+                f"PyTorch says that this build has no code for the card{target}.",
+                does="The first kernel fails, although torch.cuda.is_available() is True.",
+                fix="Compare torch.cuda.get_arch_list() with torch.cuda.get_device_capability(), and install a build "
+                "that has it.",
+                subject="architecture",
+                certainty=Certainty.CERTAIN if match[1] else Certainty.LIKELY,
+                evidence=(quote,),
+            )
+        ]
     return []
+
+
+def _of_an_extension(quote: Quote) -> Problem:
+    return Problem(
+        "A kernel has no code for the card, and PyTorch's build has: the kernel is an extension's (flash-attn, apex, "
+        "bitsandbytes and the like).",
+        does='The extension fails with "no kernel image is available for execution on the device".',
+        fix="Build the extension for this card, or install a wheel of it that has its architecture.",
+        subject="architecture",
+        certainty=Certainty.LIKELY,
+        evidence=(quote,),
+    )

@@ -71,7 +71,7 @@ class CompatLibcuda(Check):
         problems: list[Problem] = []
         clear: list[str] = []
         for folder, variable in library_path(environment):
-            if _OWN.search(folder):
+            if _OWN.match(folder):
                 break
             last = folder.rpartition("/")[2]
             if last == "stubs":
