@@ -66,7 +66,7 @@ def test_ip_brief_ifconfig_and_a_listing(tmp_path) -> None:
     "text",
     [
         "hca_id:\tmlx5_0\n\ttransport:\t\tInfiniBand (0)\nhca_id: mlx5_3\n",
-        "    device   \t   node GUID\n    ------   \t------\n    mlx5_0  \t0c42a10300aabbcc\n    mlx5_3  \t0c42a10300aabbcd\n",
+        "    device  \t node GUID\n    ---- \t----\n    mlx5_0  \t0c42a10300aabbcc\n    mlx5_3  \t0c42a10300aabbcd\n",
         "CA 'mlx5_0'\n\tCA type: MT4123\nCA 'mlx5_3'\n",
         "$ ls /sys/class/infiniband\nmlx5_0  mlx5_3\n",
         "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev ens1\nlink mlx5_3/1 state DOWN\n",

@@ -190,7 +190,7 @@ def test_csv_without_header_and_units_is_known_by_its_command(tmp_path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. ",
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
         "Unable to determine the device handle for GPU 0000:86:00.0: Unknown Error",
         "Failed to initialize NVML: Unknown Error",
     ],

@@ -91,7 +91,7 @@ def split(document: Document) -> list[Part]:
     parts = [one for one in pieces if one.lines or one.command is not None]
     for part in parts:
         part.rank = document.rank
-        part.lines = _dedented(part.lines)
+        part.lines = _dedented(part.lines, answer=part.command is not None)
     if len(parts) == 1:
         parts[0].whole = True
     return parts
@@ -150,8 +150,9 @@ def _command(text: str) -> tuple[str, str] | None:
     return command, groups.get("host") or ""
 
 
-def _dedented(lines: list[Line]) -> list[Line]:
-    """The lines without their common indentation and without empty lines at the ends."""
+def _dedented(lines: list[Line], *, answer: bool) -> list[Line]:
+    """The lines without their common indentation and without empty lines at the ends. What answers a prompt is as deep
+    as its first line; sentences of the report may follow it further left."""
     begin, end = 0, len(lines)
     while begin < end and not lines[begin].text.strip():
         begin += 1
@@ -161,6 +162,18 @@ def _dedented(lines: list[Line]) -> list[Line]:
     width = min(
         (len(line.text) - len(line.text.lstrip(" ")) for line in lines if line.text.strip()), default=0
     )
+    if not width and answer and lines:
+        first = len(lines[0].text) - len(lines[0].text.lstrip(" "))
+        width = first if first <= 12 else 0
     if not width:
         return lines
-    return [Line(one.text[width:], one.number, one.stream, one.rank, one.time) for one in lines]
+    return [
+        Line(
+            one.text[min(width, len(one.text) - len(one.text.lstrip(" "))) :],
+            one.number,
+            one.stream,
+            one.rank,
+            one.time,
+        )
+        for one in lines
+    ]

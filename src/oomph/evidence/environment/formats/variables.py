@@ -58,7 +58,7 @@ def parse(part: Part, found: Found) -> None:
 def _match(line: Line) -> re.Match[str] | None:
     if "=" not in line.text or len(line.text) > 8_000:
         return None
-    return _ASSIGNED.match(line.text)
+    return _ASSIGNED.match(line.text.lstrip())
 
 
 def _is_dump(part: Part, names: list[str]) -> bool:
