@@ -41,6 +41,11 @@ def test_values_that_switch_nothing_off(value: str) -> None:
     clear(NcclPathSwitchedOff, environment(variables=variables(NCCL_P2P_DISABLE=value), cards=A100))
 
 
+def test_cards_that_a_bridge_may_join() -> None:
+    bridged = cards(*["NVIDIA GeForce RTX 3090"] * 2)
+    assert "topo -m" in untold(NcclPathSwitchedOff, environment(variables=P2P, cards=bridged))
+
+
 def test_host_memory_switched_off() -> None:
     problem(NcclPathSwitchedOff, environment(variables=variables(NCCL_SHM_DISABLE="1"), cards=RTX))
 

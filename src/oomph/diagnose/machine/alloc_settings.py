@@ -58,7 +58,7 @@ def refusals(text: str, torch: tuple[int, int] | None) -> dict[tuple[int, int], 
         try:
             AllocatorSettings.parse(text, each)
             result[each] = ""
-        except SettingsError as error:
+        except (SettingsError, ValueError) as error:  # ValueError: a number of thousands of digits
             result[each] = str(error)
     return result
 
@@ -67,7 +67,7 @@ def parsed(text: str, torch: tuple[int, int] | None) -> AllocatorSettings | None
     """The settings; None where PyTorch refuses the text."""
     try:
         return AllocatorSettings.parse(text, torch or (2, 13))
-    except SettingsError:
+    except (SettingsError, ValueError):
         return None
 
 

@@ -12,6 +12,8 @@ from oomph.hardware.tables import Machine, all_gpus
 #: A MIG profile behind a name ("-MIG-1g.10gb"), and what labels add to one ("nvidia-h100-mega-80gb").
 _MIG = re.compile(r"[-_ ]mig[-_ ].*", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+")
+#: GeForce cards with a connector for an NVLink bridge.
+_BRIDGED = ("rtx-3090", "rtx-2080")
 _EMPTY = frozenset(
     ("nvidia", "tesla", "geforce", "gpu", "mega", "ultra", "virtual", "workstation", "vws", "shared")
 )
@@ -43,6 +45,20 @@ def agree(one: tuple[Gpu, ...], other: tuple[Gpu, ...]) -> bool:
     """Whether two names can mean the same. GPUs of one model and size that differ in their connector only (PCIe, SXM)
     count as the same: names are rarely that exact."""
     return bool({_model(each) for each in one} & {_model(each) for each in other})
+
+
+def has_p2p(name: str) -> bool | None:
+    """Whether cards of that name can copy directly to each other; None where it depends on a bridge or is not known.
+
+    GeForce cards do not over PCIe: NVIDIA's driver leaves it out. Some before Ada take an NVLink bridge, which does
+    it: RTX 3090 (Ti), 2080 (Ti, SUPER). Later ones have no NVLink (NVIDIA's specifications of the cards).
+    """
+    found = meant(name)
+    if not found:
+        return None
+    if any(each.kind != "consumer" for each in found):
+        return True if all(each.kind != "consumer" for each in found) else None
+    return None if any(each.short_name.startswith(_BRIDGED) for each in found) else False
 
 
 def listed(gpus: tuple[Gpu, ...]) -> str:

@@ -15,6 +15,8 @@ from oomph.hardware.nccl import NcclVariable
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)")
 _OCTAL = re.compile(r"0[0-7]*")
 _LIMIT = 1 << 63
+#: No number of 64 bits has more digits.
+_LONGEST = 40
 #: topoPathTypeStr up to SYS, in src/graph/topo.cc. They are compared in capital letters only.
 LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 #: ncclFuncStr: what NCCL_ALGO and NCCL_PROTO may put before a colon, since 2.24.
@@ -40,6 +42,8 @@ def number(text: str) -> Number:
     if found is None:
         return Number(0, False)
     digits = found[2]
+    if len(digits) > _LONGEST:
+        return Number(None, False)
     octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
     if octal:
         kept = _OCTAL.match(digits)
@@ -103,4 +107,4 @@ def refused_choice(text: str, variable: NcclVariable) -> str:
 
 def is_level(text: str) -> bool:
     """Whether NCCL takes it as a level: a name in capital letters, or an old number."""
-    return text in LEVELS or text[:1].isdigit()
+    return text in LEVELS or "0" <= text[:1] <= "9"

@@ -77,8 +77,8 @@ def nodes(environment: Environment) -> int | None:
     if told:
         return max(told)
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "GROUP_WORLD_SIZE", "NNODES", "NUM_NODES"):
-        text = value_of(environment, name)
-        if text and text.strip().isdigit():
+        text = (value_of(environment, name) or "").strip()
+        if text.isascii() and text.isdigit() and len(text) < 7:
             return int(text)
     return None
 

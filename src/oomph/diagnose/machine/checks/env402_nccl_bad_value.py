@@ -83,7 +83,11 @@ def _number(one: Variable, value: str, variable: NcclVariable) -> Problem | None
     if not read.whole:
         meant = 1 if value.strip().strip("\"'").lower() in _YES and variable.type == "switch" else None
         quoted = value.strip().strip("\"'")
-        meant = int(quoted) if meant is None and quoted.isdigit() else meant
+        meant = (
+            int(quoted)
+            if meant is None and quoted.isascii() and quoted.isdigit() and len(quoted) < 20
+            else meant
+        )
         does = (
             f"The switch is {'off' if read.value == 0 else 'on'}: {variable.effect or 'what it switches'} "
             "does not come of the word."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.diagnose.machine.base import Check
-from oomph.diagnose.machine.gpu_models import meant
+from oomph.diagnose.machine.gpu_models import has_p2p
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
 from oomph.diagnose.machine.nccl_values import number
 from oomph.diagnose.machine.settings import gpus, has_rdma, in_effect, nodes
@@ -68,7 +68,7 @@ def _switches_off(one: Variable, value: str) -> bool:
     if one.name == "NCCL_NET":
         return value.lower() == "socket"
     if one.name == "NCCL_P2P_LEVEL":
-        return value == "LOC" or (value[:1].isdigit() and number(value).value == 0)
+        return value == "LOC" or ("0" <= value[:1] <= "9" and number(value).value == 0)
     read = number(value).value
     return read == 1 if one.name != "NCCL_IB_DISABLE" else bool(read)
 
@@ -85,15 +85,22 @@ def _judge(environment: Environment, one: Variable) -> Problem | Clear | CouldNo
             "GPUs that cannot copy directly use the network card, or TCP, inside the machine.",
             Certainty.CERTAIN if count else Certainty.LIKELY,
         )
-    models = [meant(card.name) for card in environment.cards if card.name]
-    if models and all(found and all(each.kind == "consumer" for each in found) for found in models):
-        names = ", ".join(dict.fromkeys(card.name for card in environment.cards if card.name))
-        return Clear(f"{one.name}={one.value} costs little: {names} have no P2P of their own over PCIe")
+    names = list(dict.fromkeys(card.name for card in environment.cards if card.name))
+    known = [has_p2p(name) for name in names]
+    if names and all(each is False for each in known):
+        return Clear(
+            f"{one.name}={one.value} costs nothing: {', '.join(names)} cannot copy directly to each other"
+        )
+    if names and True not in known:
+        return CouldNotTell(
+            f"whether {one.name}={one.value} costs anything on {', '.join(names)}: `nvidia-smi topo -m` tells if an "
+            "NVLink bridge joins them"
+        )
     return _problem(
         one,
         "Traffic between GPUs of the machine goes through host memory instead of NVLink or PCIe, and through /dev/shm, "
         "which then has to be large enough.",
-        Certainty.CERTAIN if models else Certainty.LIKELY,
+        Certainty.CERTAIN if names else Certainty.LIKELY,
     )
 
 

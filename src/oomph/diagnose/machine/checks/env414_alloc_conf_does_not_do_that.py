@@ -22,7 +22,7 @@ class AllocConfDoesNotDoThat(Check):
         "can raise what is reserved. garbage_collection_threshold works only where a share of the memory was set as a "
         "limit. per_process_memory_fraction makes no room: it is a cap, and brings the error earlier."
     )
-    decisive_evidence = "The option is set."
+    decisive_evidence = "The option is set, in the variable that PyTorch reads."
     first_action = (
         "Measure with and without it: torch.cuda.memory_reserved() and memory_allocated() at the peak."
     )

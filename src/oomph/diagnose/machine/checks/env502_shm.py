@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from oomph.diagnose.machine.base import Check
-from oomph.diagnose.machine.gpu_models import meant
+from oomph.diagnose.machine.gpu_models import has_p2p
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
 from oomph.diagnose.machine.nccl_values import number
 from oomph.diagnose.machine.settings import gpus, value_of
@@ -138,18 +138,11 @@ def _small(environment: Environment, shm: _Shm) -> Problem:
 
 
 def _through_host(environment: Environment) -> bool:
-    """Whether ranks of a machine talk through host memory: P2P forbidden, or GeForce cards without it."""
+    """Whether ranks of a machine talk through host memory: P2P forbidden, or cards without it."""
     if number(value_of(environment, "NCCL_P2P_DISABLE") or "").value == 1:
         return True
-    models = [meant(card.name) for card in environment.cards if card.name]
-    return bool(models) and all(
-        found and all(_has_no_p2p(each.short_name) for each in found) for found in models
-    )
-
-
-def _has_no_p2p(short_name: str) -> bool:
-    """GeForce from Ada on: NVIDIA took P2P over PCIe out of their driver, and they have no NVLink."""
-    return short_name.startswith(("rtx-40", "rtx-50", "4090", "4080", "4070", "5090", "5080", "5070"))
+    models = [has_p2p(card.name) for card in environment.cards if card.name]
+    return bool(models) and all(one is False for one in models)
 
 
 def _full(shm: _Shm, free: int, quote: Quote) -> Problem:
