@@ -117,6 +117,30 @@ def test_no_line_is_too_long_but_what_is_to_be_copied(width):
     ] == []
 
 
+def test_a_folder_that_all_files_share_is_said_once():
+    sources = (("cases/node 7/smi.txt", "nvidia-smi"), ("cases/node 7/deep/env.txt", "environment variables"))
+    found = checkup(
+        finding(evidence=(Quote("cases/node 7/smi.txt", 3, "a"), Quote("elsewhere.txt", 1, "b"))),
+        environment=environment(sources=sources, passed_over=(("cases/node 7/x.png", "it is a picture"),)),
+    )
+    text = render_text(found, ReportOptions())
+    assert "  Seen:   smi.txt:3: a\n  Seen:   elsewhere.txt:1: b\n" in text
+    assert (
+        "Read in cases/node 7/: smi.txt (nvidia-smi), deep/env.txt (environment\nvariables).\nNot read: x.png: "
+        in text
+    )
+    # JSON and SARIF keep the names as they are.
+    assert "cases/node 7/smi.txt" in render_json(found, ReportOptions())
+    apart = environment(
+        sources=(("a/smi.txt", "nvidia-smi"), ("b/env.txt", "environment variables")), passed_over=()
+    )
+    assert "Read: a/smi.txt (nvidia-smi), b/env.txt" in render_text(
+        checkup(environment=apart), ReportOptions()
+    )
+    alone = environment(sources=(("/a/smi.txt", "nvidia-smi"),), passed_over=())
+    assert "Read: /a/smi.txt (nvidia-smi)." in render_text(checkup(environment=alone), ReportOptions())
+
+
 def test_colour():
     text = render_text(checkup(finding(), WARNING, NOTE), ReportOptions(colour=True))
     assert "\x1b[1;31mENV101 error: driver-too-old-for-the-cuda-build (driver)\x1b[0m" in text

@@ -26,6 +26,8 @@ class _Page:
         self.width = options.columns
         self.style = Style(options.colour)
         self.everything = everything
+        #: What the names of all files begin with: it is said once.
+        self.folder = words.common_folder(view.checkup)
 
     def render(self) -> str:
         look = "bad" if self.checkup.exit_code else "good"
@@ -54,7 +56,7 @@ class _Page:
             said = f": {cut(flat(quote.text), _QUOTE)}" if quote.text else ""
             lines += [
                 self.style(line, "dim")
-                for line in wrap(f"{words.place(quote)}{said}", self.width, "  Seen:   ")
+                for line in wrap(f"{words.place(quote, self.folder)}{said}", self.width, "  Seen:   ")
             ]
         return lines
 
@@ -85,13 +87,13 @@ class _Page:
         return wrap(f"In order: {codes} (--all says why).", self.width)
 
     def _read(self) -> list[str]:
-        read = words.read_words(self.checkup)
+        read = words.read_words(self.checkup, self.folder)
         shown = read if self.everything else read[:_SOURCES]
         more = f", and {len(read) - len(shown)} more" if len(read) > len(shown) else ""
-        lines = (
-            wrap(f"Read: {', '.join(clean(flat(one)) for one in shown)}{more}.", self.width) if shown else []
-        )
-        for one in words.passed_over_words(self.checkup):
+        head = f"Read in {self.folder}:" if self.folder else "Read:"
+        said = f"{head} {', '.join(clean(flat(one)) for one in shown)}{more}."
+        lines = wrap(said, self.width) if shown else []
+        for one in words.passed_over_words(self.checkup, self.folder):
             lines += wrap(f"Not read: {flat(one)}", self.width)
         return lines
 

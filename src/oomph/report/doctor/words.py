@@ -12,6 +12,10 @@ from oomph.report.words import plural
 from oomph.units import format_bytes
 
 
+#: What files of `--script` are taken for: they describe no machine.
+_SCRIPTS = frozenset({"Python script", "notebook", "configuration"})
+
+
 def headline(checkup: Checkup) -> str:
     """One sentence: how much is wrong, or that nothing is, and how much could not be told."""
     wrong = [one for one in checkup.findings if one.problem.severity is not Severity.NOTE]
@@ -56,13 +60,26 @@ def title(finding: CheckFinding) -> str:
     return f"{finding.code} {problem.severity.value}{certainty}: {finding.name}{subject}"
 
 
-def place(quote: Quote) -> str:
-    """Where a quote stands: "nvidia-smi.txt:12", and without a line where there is no file."""
-    return f"{quote.source}:{quote.line}" if quote.line else quote.source
+def place(quote: Quote, folder: str = "") -> str:
+    """Where a quote stands: "nvidia-smi.txt:12", and without a line where there is no file; `folder` is left out."""
+    name = quote.source.removeprefix(folder)
+    return f"{name}:{quote.line}" if quote.line else name
 
 
-#: What files of `--script` are taken for: they describe no machine.
-_SCRIPTS = frozenset({"Python script", "notebook", "configuration"})
+def common_folder(checkup: Checkup) -> str:
+    """The folder, with a slash at its end, that all of several files about a machine are in; "" where they share none.
+    A script's name stays whole: people open it."""
+    environment = checkup.environment
+    names = [name for name, _ in (*environment.sources, *environment.passed_over)]
+    if environment.live or len(set(names)) < 2 or any(kind in _SCRIPTS for _, kind in environment.sources):
+        return ""
+    folders = [name.rpartition("/")[0].split("/") for name in names]
+    shared = []
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return "/".join(shared) + "/" if any(shared) else ""
 
 
 def machine_words(environment: Environment, *, named: bool = True) -> str:
@@ -108,11 +125,11 @@ def _container(environment: Environment) -> str:
     return f"in a container ({environment.container.value})" if environment.container else ""
 
 
-def read_words(checkup: Checkup) -> list[str]:
-    """What was read, each source once with what it was taken for."""
+def read_words(checkup: Checkup, folder: str = "") -> list[str]:
+    """What was read, each source once with what it was taken for; below `folder` without it."""
     kinds: dict[str, list[str]] = {}
     for source, kind in checkup.environment.sources:
-        held = kinds.setdefault(source, [])
+        held = kinds.setdefault(source.removeprefix(folder), [])
         if kind not in held and kind != source:
             held.append(kind)
     return [f"{source} ({', '.join(held)})" if held else source for source, held in kinds.items()]
@@ -138,6 +155,6 @@ def missing_rows(checkup: Checkup, *, everything: bool) -> list[tuple[str, str]]
     ]
 
 
-def passed_over_words(checkup: Checkup) -> list[str]:
+def passed_over_words(checkup: Checkup, folder: str = "") -> list[str]:
     """What told nothing, each with the reason."""
-    return [f"{source}: {reason}" for source, reason in checkup.environment.passed_over]
+    return [f"{source.removeprefix(folder)}: {reason}" for source, reason in checkup.environment.passed_over]
