@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from oomph.errors import InputError
 
@@ -37,6 +37,7 @@ def explain(
     progress: Callable[[int, int], None] | None = None,
     stdin: BinaryIO | None = None,
     job: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Job | None = None,
+    elsewhere: Callable[..., Sequence[Any]] | None = None,
 ) -> Diagnosis:
     """Reads what a job left behind and says why it failed.
 
@@ -44,13 +45,21 @@ def explain(
     rule-code prefixes. With `rank`, that rank's failure is explained where several ranks failed. `progress(done_bytes,
     total_bytes)` is called now and then. `job` is what was trained, as `plan` takes it, or files that say a part of it;
     without it the log is asked, and where the job is known, the answer has what the changes are predicted to free and
-    whether prediction and log agree. Raises InputError when there is nothing to read, and UsageError for a `job` that
+    whether prediction and log agree. `elsewhere` (oomph.evidence.sources.Elsewhere) reads files in other processes; the
+    answer is the same. Raises InputError when there is nothing to read, and UsageError for a `job` that
     is none; findings and contradictions are part of the answer, never exceptions.
     """
     from oomph.remedy.beside import with_advice
 
     diagnosis, case, given = diagnosed(
-        paths, select=select, ignore=ignore, rank=rank, progress=progress, stdin=stdin, job=job
+        paths,
+        select=select,
+        ignore=ignore,
+        rank=rank,
+        progress=progress,
+        stdin=stdin,
+        job=job,
+        elsewhere=elsewhere,
     )
     if case is None or not diagnosis.findings:
         return diagnosis
@@ -72,6 +81,7 @@ def diagnosed(
     progress: Callable[[int, int], None] | None = None,
     stdin: BinaryIO | None = None,
     job: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Job | None = None,
+    elsewhere: Callable[..., Sequence[Any]] | None = None,
 ) -> tuple[Diagnosis, Case | None, Given | None]:
     """As `explain`, before any advice: the diagnosis, the case that it was made of (None where nothing failed), and
     what `job` says of the job."""
@@ -92,12 +102,12 @@ def diagnosed(
     if any(is_run(path) for path in paths):
         from oomph.evidence.run.explained import read_with_runs
 
-        logs, runs = read_with_runs(paths, stdin=stdin, progress=progress)
+        logs, runs = read_with_runs(paths, stdin=stdin, progress=progress, elsewhere=elsewhere)
     else:
         from oomph.evidence.run.explained import refuse_other_places
 
         refuse_other_places(paths)
-        logs, runs = read(paths, stdin=stdin, progress=progress), ()
+        logs, runs = read(paths, stdin=stdin, progress=progress, elsewhere=elsewhere), ()
     evidence, insides = _with_snapshots(logs)
     evidence, records = _with_runs(evidence, runs)
     diagnosis, case = diagnose(

@@ -29,13 +29,15 @@ def read(
     *,
     stdin: BinaryIO | None = None,
     progress: Progress | None = None,
+    elsewhere: sources.Elsewhere | None = None,
 ) -> Evidence:
     """Reads files, folders, patterns or "-" (stdin) and parses them.
 
     Memory snapshots among them are named in the result, not read; without anything else there are no documents.
-    `progress(done_bytes, total_bytes)` is called now and then. Raises InputError when there is nothing to read.
+    `progress(done_bytes, total_bytes)` is called now and then. `elsewhere` reads files in other processes; the result
+    is the same. Raises InputError when there is nothing to read.
     """
-    loaded = sources.load_all(paths, stdin=stdin, progress=progress)
+    loaded = sources.load_all(paths, stdin=stdin, progress=progress, elsewhere=elsewhere)
     return replace(parse(loaded.documents), snapshots=loaded.snapshots)
 
 

@@ -15,6 +15,7 @@ from oomph.evidence.read import read
 from oomph.evidence.run.data import RunData
 from oomph.evidence.run.model import OOM, RANKS
 from oomph.evidence.run.read import is_run, read_run
+from oomph.evidence.sources import Elsewhere
 
 #: Of a failed request, what is text: the rest is in the records.
 _TEXTS = ("traceback.txt", "summary.txt")
@@ -28,6 +29,7 @@ def read_with_runs(
     *,
     stdin: BinaryIO | None = None,
     progress: Callable[[int, int], None] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> tuple[Evidence, tuple[RunData, ...]]:
     """The logs among `paths`, with the outputs and memory snapshots of the run directories, and the runs. A run without
     any output is no error: its records say enough. Raises InputError as `read`."""
@@ -42,7 +44,9 @@ def read_with_runs(
     if not texts:
         return Evidence(documents=(), recorded=True), tuple(runs)
     try:
-        return replace(read(texts, stdin=stdin, progress=progress), recorded=True), tuple(runs)
+        return replace(
+            read(texts, stdin=stdin, progress=progress, elsewhere=elsewhere), recorded=True
+        ), tuple(runs)
     except InputError as error:
         if len(runs) != len(paths):
             raise

@@ -12,6 +12,7 @@ from oomph.errors import InputError
 from oomph.evidence.lines import build_document
 from oomph.evidence.model import Document, SnapshotFile
 from oomph.evidence.sources.discover import Entry, discover
+from oomph.evidence.sources.elsewhere import Elsewhere, read_elsewhere
 from oomph.evidence.sources.limits import Limits, limits_for
 from oomph.evidence.sources.ranks import line_rank, place_files, said_ranks
 from oomph.evidence.sources.read import Refused, Text, read_text
@@ -60,13 +61,14 @@ def load_all(
     progress: Callable[[int, int], None] | None = None,
     limits: Limits | None = None,
     snapshots: bool = True,
+    elsewhere: Elsewhere | None = None,
 ) -> Loaded:
     """Reads files, directories, patterns and "-" into documents, in order, large ones reduced to what matters.
     Memory snapshots are told apart, where `snapshots` asks for them, and left to their own reader.
 
     `stdin` stands for standard input where a path is "-" (default: `sys.stdin.buffer`). `progress(done, total)` is
     called with bytes now and then; total is 0 when only standard input is read. `limits` (for each file) replaces
-    those that follow from the number of files.
+    those that follow from the number of files. `elsewhere` reads files in other processes; the result is the same.
 
     Raises InputError, with a sentence that says what to do, when a path does not exist or nothing can be read. Notes
     about the whole input (passed-over files) are the first document's `input_notes`.
@@ -78,9 +80,15 @@ def load_all(
     limits = limits or limits_for(len(found.entries))
     meter = _Meter(progress, sum(entry.size for entry in found.entries))
     results: list[tuple[Entry, Text | Refused]] = []
+    far = {} if elsewhere is None else read_elsewhere(found.entries, limits, elsewhere)
     used = 0
     for index, entry in enumerate(found.entries):
-        text = _read_one(entry, stdin, limits.next_file(used, index, len(found.entries)), meter)
+        own = limits.next_file(used, index, len(found.entries))
+        text: Text | Refused | None = far[index].under(own) if index in far else None
+        if text is None:
+            text = _read_one(entry, stdin, own, meter)
+        else:
+            meter.tick(entry.size)
         if isinstance(text, Text):
             used += text.cost
         results.append((entry, text))

@@ -38,14 +38,18 @@ class Passage:
     text: bytes
 
 
-def choose(pieces: Iterable[Piece], budget: int, size: int) -> list[Passage]:
-    """The passages, in order, of at most about `budget` bytes of an input of `size` bytes."""
+def choose(pieces: Iterable[Piece], budget: int, size: int, needs: list[int] | None = None) -> list[Passage]:
+    """The passages, in order, of at most about `budget` bytes of an input of `size` bytes. Where `needs` is given,
+    every budget from its largest number to `budget` would have chosen the same."""
     ordered = sorted((piece for piece in pieces if piece.text), key=lambda piece: piece.rank)
     kept: list[Piece] = []
     for _, tier in groupby(ordered, key=lambda piece: piece.rank):
         candidates = list(tier)
         merged = _merge([*kept, *candidates])
-        if sum(cost(piece.text) for piece in merged) <= budget:
+        spent = sum(cost(piece.text) for piece in merged)
+        if needs is not None:
+            needs.append(min(spent, budget))
+        if spent <= budget:
             kept = merged
             continue
         room = budget - sum(cost(piece.text) for piece in kept)

@@ -26,13 +26,15 @@ _ADVICE = "Give the job's output (stdout and stderr)."
 class Text:
     """What is kept of one input: (1-based number of the first line, text) in order, and sentences about it. `size` is
     the length of the text before anything was left out, in bytes; `reduced` is True when something was.
-    `damage` says why there may have been more ("its end is missing"), "" where all was read."""
+    `damage` says why there may have been more ("its end is missing"), "" where all was read. `needs`: with this for
+    `Limits.kept`, and anything up to what it was, the same would have been read."""
 
     regions: list[tuple[int, str]]
     size: int
     notes: list[str] = field(default_factory=list)
     reduced: bool = False
     damage: str = ""
+    needs: int = 0
 
     @property
     def kept(self) -> int:
@@ -134,7 +136,9 @@ def _read(reader: Reader, sample: bytes, limits: Limits, notes: Notes, *, ahead:
     scanned = scan(Pushed(data, reader), limits, ahead=ahead)
     regions = [(passage.line, jsonlines.unwrap(decode(passage.text))) for passage in scanned.passages]
     _say_left_out(scanned, notes)
-    return _bounded(regions, scanned.size, limits, notes, reduced=True)
+    kept = _bounded(regions, scanned.size, limits, notes, reduced=True)
+    kept.needs = max(kept.needs, scanned.needs)
+    return kept
 
 
 def _bounded(
@@ -144,6 +148,7 @@ def _bounded(
     a whole log, and each line of it gets the record's time and rank."""
     kept = Text(regions, size, notes, reduced=reduced)
     total = kept.cost
+    kept.needs = min(total, limits.kept)
     if total <= limits.kept:
         return kept
     kept.regions, kept.reduced = [], True
@@ -168,4 +173,4 @@ def _text_in_binary(reader: Reader, limits: Limits, notes: Notes) -> Text | Refu
         return Refused("binary", "binary data without readable text", _ADVICE)
     notes.append("mostly binary data: only the text around failures was read")
     regions = [(passage.line, decode(passage.text)) for passage in scanned.passages]
-    return Text(regions, scanned.size, notes)
+    return Text(regions, scanned.size, notes, needs=scanned.needs)

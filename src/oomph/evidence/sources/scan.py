@@ -32,12 +32,14 @@ _TAIL_RANK, _HEAD_RANK, _MIDDLE_RANK, _SAMPLE_RANK = 2, 3, 5, 4
 
 @dataclass
 class Scanned:
-    """What a scan kept. `size` is the length of the text; `left_out` counts hits by window name that got no place."""
+    """What a scan kept. `size` is the length of the text; `left_out` counts hits by window name that got no place.
+    `needs`: with this for `Limits.kept`, and anything up to what it was, the same would have been kept."""
 
     passages: list[Passage]
     size: int
     hits: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
+    needs: int = 0
 
 
 def scan(reader: Reader, limits: Limits, *, ahead: bool = False) -> Scanned:
@@ -115,6 +117,8 @@ class _Tracker:
         self.quiet_until = -1
         self.hits = 0
         self.left_out = 0
+        #: The longest window that several hits shared.
+        self.shared = 0
 
     def close(self) -> None:
         """Files the open place among the first or the last; what falls out may stay as a middle place."""
@@ -199,6 +203,7 @@ class _Scanner:
         if place is not None and position <= place.end and end <= place.start + tracker.longest:
             place.end = max(place.end, end)
             place.last_hit = position
+            tracker.shared = max(tracker.shared, end - place.start)
             return
         floor = self._previous.base
         if place is not None:
@@ -258,7 +263,13 @@ class _Scanner:
             name = tracker.window.name
             scanned.hits[name] = scanned.hits.get(name, 0) + tracker.hits
             scanned.left_out[name] = scanned.left_out.get(name, 0) + tracker.left_out
-        scanned.passages = choose(pieces, self._limits.kept, size)
+        needs = [
+            2 * tracker.shared
+            for tracker in self._trackers.values()
+            if tracker.shared > tracker.before + tracker.after
+        ]
+        scanned.passages = choose(pieces, self._limits.kept, size, needs)
+        scanned.needs = max(needs, default=0)
         return scanned
 
     def _tail(self) -> list[Piece]:

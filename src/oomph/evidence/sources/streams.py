@@ -20,6 +20,8 @@ RAW_PIECE = 256 << 10
 #: What is wrong with a text that could not be read to its end (`Notes.damage`).
 CUT = "its end is missing"
 DAMAGED = "it is damaged"
+#: How the sentence about a failed read begins.
+READ_ERROR = "reading stopped early"
 
 
 class Notes(list[str]):
@@ -51,7 +53,7 @@ class Counted:
         try:
             data = self._raw.read(size)
         except OSError as error:
-            self._notes.lost(f"reading stopped early: {error.strerror or error}", CUT)
+            self._notes.lost(f"{READ_ERROR}: {error.strerror or error}", CUT)
             return b""
         if data:
             self._tick(len(data))
@@ -61,7 +63,7 @@ class Counted:
         try:
             size = _read_some(self._raw, view)
         except OSError as error:
-            self._notes.lost(f"reading stopped early: {error.strerror or error}", CUT)
+            self._notes.lost(f"{READ_ERROR}: {error.strerror or error}", CUT)
             return 0
         if size:
             self._tick(size)
