@@ -86,6 +86,9 @@ def _yaml(path: Path, text: str, keys: list[str], value: Value) -> str:
     if not isinstance(node, yaml.ScalarNode):
         raise _missing(path, keys)
     start, end = node.start_mark.index, node.end_mark.index
+    # An anchor or a tag before the value stays.
+    before = re.match(r"(?:[&!]\S*\s+)*", text[start:end])
+    start += before.end() if before is not None else 0
     written = value if isinstance(value, (int, float)) else json.dumps(str(value), ensure_ascii=False)
     gap = " " if start and text[start - 1] == ":" else ""  # "key:" with nothing behind it
     return f"{text[:start]}{gap}{written}{text[end:]}"

@@ -21,8 +21,8 @@ Outcome = Literal["fits", "oom", "host_oom", "crashed", "communication", "hung",
 
 class Variable(Strict):
     """What was varied. `largest` fits and `fails` is the least value above it that was tried and does not, where
-    `searched`; `at` is what the other variables had when `largest` was tried. Otherwise `largest` is the value of the setting that was
-    found."""
+    `searched`; `at` is what the other variables had when `largest` was tried. Otherwise `largest` is the value of the
+    setting that was found."""
 
     name: str
     kind: Literal["placeholder", "argument", "environment", "file"]
