@@ -256,3 +256,16 @@ def test_commands_of_prompts_and_of_a_report(tmp_path) -> None:
     assert scripted(told) == {"NCCL_DEBUG": "INFO"}
     assert told.container.value == "Docker"
     assert told.cards[0].name == "NVIDIA L4"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "C:\\train> set NCCL_DEBUG=INFO\n",
+        'PS C:\\train> $env:NCCL_DEBUG = "INFO"\n',
+        "%env NCCL_DEBUG=INFO\n",
+        'set "NCCL_DEBUG=INFO"\n',
+    ],
+)
+def test_other_shells(tmp_path, text: str) -> None:
+    assert scripted(given(tmp_path, text)) == {"NCCL_DEBUG": "INFO"}

@@ -7,7 +7,9 @@ import re
 from oomph.evidence.environment.formats import slurm_options
 from oomph.evidence.environment.formats.shell import MOST_LINES, Shell, statements
 from oomph.evidence.environment.formats.shell_words import commands
+from oomph.evidence.environment.formats.variables import OURS
 from oomph.evidence.environment.found import Found
+from oomph.evidence.environment.model import Variable
 from oomph.evidence.environment.parts import Part
 from oomph.evidence.model import Quote
 
@@ -25,6 +27,13 @@ _ALONE = re.compile(
     r"(?:(?:[A-Z_][A-Z0-9_]*=\S{0,300} ){0,20}(?:sudo )?(?:torchrun|srun|mpirun|deepspeed|accelerate launch|"
     r"python3? -m torch\.distributed\.\w+|docker run|horovodrun|composer) \S"
     r"|export [A-Za-z_]\w*=\S|pip3? install \S|(?:[A-Z_][A-Z0-9_]*=\S{0,300} ){1,20}(?:python3?|bash|sh) \S)"
+)
+#: cmd.exe, PowerShell and IPython: "set A=b", "$env:A = 'b'", "%env A=b".
+_OTHER_SHELLS = re.compile(
+    r"\s{0,8}(?:set \"?([A-Za-z_]\w{0,100})=([^\"\n]{0,2000}?)\"?|setx? ([A-Za-z_]\w{0,100}) \"?([^\"\n]{1,2000}?)\"?"
+    r"|\$env:([A-Za-z_]\w{0,100})\s{0,4}=\s{0,4}[\"']?([^\"'\n]{0,2000}?)[\"']?;?"
+    r"|%env ([A-Za-z_]\w{0,100})[= ]([^\n]{0,2000}?))\s{0,20}$",
+    re.IGNORECASE,
 )
 _LANGUAGES = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "slurm"})
 
@@ -109,7 +118,11 @@ class Session:
         before = self._shell.told
         if part.command is not None:
             line = part.command.line
+            self._other_shell(part.command.text, Quote(part.source, line.number, part.command.text[:400]))
             self._shell.line(part.command.text, Quote(part.source, line.number, part.command.text[:400]))
+        for line in part.lines[:MOST_LINES]:
+            if ("env" in line.text or "set" in line.text[:12].lower()) and len(line.text) < 2_400:
+                self._other_shell(line.text, part.quote(line))
         following = 0
         for index, line in enumerate(part.lines[:MOST_LINES]):
             if index >= following and len(line.text) < 4_000 and _ALONE.match(line.text.lstrip()) is not None:
@@ -118,3 +131,13 @@ class Session:
                 following = index + 1 + text.count("\n")
         if self._shell.told > before:
             self._found.take(part.source, "commands")
+
+    def _other_shell(self, text: str, quote: Quote) -> None:
+        match = _OTHER_SHELLS.match(text)
+        if match is None:
+            return
+        name, value = [one for one in match.groups() if one is not None]
+        if OURS.match(name) is not None:
+            known = None if "%" in value or "$" in value else value
+            self._found.add_variable(Variable(name, known, "script", quote))
+            self._found.take(quote.source, "commands")

@@ -12,7 +12,7 @@ from oomph.evidence.environment.parts import Part, container_host
 from oomph.evidence.model import Line, Quote
 
 _ASSIGNED = re.compile(
-    r"(declare -[a-zA-Z-]{1,6} |export |set |typeset -x )?([A-Za-z_][A-Za-z0-9_]{0,127})=(.*)$", re.DOTALL
+    r"(declare -[a-zA-Z-]{1,6} |export |typeset -x )?([A-Za-z_][A-Za-z0-9_]{0,127})=(.*)$", re.DOTALL
 )
 _PROGRAMS = frozenset({"env", "printenv", "export", "set", "declare"})
 #: Variables that every process has: where they stand, the text is a dump.
