@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,8 @@ def system(root: Path = ROOT) -> Seen[str] | Untold:
     names = [line.partition("=")[2].strip().strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")]
     kernel = first_line(root, "/proc/sys/kernel/osrelease")
     parts = [*names[:1], *([f"Linux {kernel}"] if kernel else [])]
+    if not parts and root == ROOT:  # Windows, macOS
+        return Seen(platform.platform(), "platform", platform.platform())
     if not parts:
         return Untold("there is neither /etc/os-release nor /proc here")
     return Seen(

@@ -11,7 +11,6 @@ from oomph.evidence.model import Quote
 from oomph.report.words import plural
 from oomph.units import format_bytes
 
-
 #: What files of `--script` are taken for: they describe no machine.
 _SCRIPTS = frozenset({"Python script", "notebook", "configuration"})
 
