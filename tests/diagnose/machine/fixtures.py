@@ -8,6 +8,7 @@ files       each file, and the kind of text it is
 findings    every code that must answer with an error or a warning; no other may
 notes, may  codes that must, and codes that may, answer with a note (a note is no finding: the exit code stays 0)
 says        texts that stand in what the code answers
+never       texts that must not stand in it
 subjects    a text that stands in the subject of the code's problem
 untold      codes that must say that they could not tell
 not         codes that would be tempting and wrong, each with why

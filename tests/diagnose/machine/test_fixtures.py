@@ -60,6 +60,9 @@ def test_a_recorded_machine(fixture: Fixture) -> None:
     for code, wanted in fixture.expected.get("says", {}).items():
         said = "\n".join(texts(one) for one in checkup.findings if one.code == code)
         wrong += [f"{code} does not say {text!r}" for text in wanted if said and text not in said]
+    for code, refused_texts in fixture.expected.get("never", {}).items():
+        said = "\n".join(texts(one) for one in checkup.findings if one.code == code)
+        wrong += [f"{code} says {text!r}, which is wrong" for text in refused_texts if text in said]
     for code, subject in fixture.expected.get("subjects", {}).items():
         subjects = [one.problem.subject for one in checkup.findings if one.code == code]
         if subjects and not any(subject in each for each in subjects):

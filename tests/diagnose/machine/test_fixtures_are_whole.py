@@ -37,6 +37,7 @@ KEYS = {
     "notes",
     "may",
     "says",
+    "never",
     "subjects",
     "untold",
     "not",
@@ -80,7 +81,7 @@ def test_a_folder_holds_what_it_says(fixture: Fixture) -> None:
     assert expected["about"].endswith(".")
     codes = {
         code
-        for key in ("findings", "notes", "may", "untold", "not", "says", "subjects")
+        for key in ("findings", "notes", "may", "untold", "not", "says", "never", "subjects")
         for code in expected.get(key, ())
     }
     assert codes <= CODES
