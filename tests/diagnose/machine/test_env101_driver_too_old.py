@@ -99,10 +99,10 @@ def test_the_other_build_has_code_for_the_card() -> None:
 
 
 def test_windows_has_its_own_numbers() -> None:
-    wsl = {"wsl": told(True)}
+    wsl: dict[str, Any] = {"wsl": told(True)}
     assert clear(DriverTooOld, made("528.33", "12.1", **wsl))
     assert "528.33" in problem(DriverTooOld, made("527.99", "12.1", **wsl)).says
-    windows = {"system": told("Microsoft Windows 11 Pro")}
+    windows: dict[str, Any] = {"system": told("Microsoft Windows 11 Pro")}
     assert "452.39" in problem(DriverTooOld, made("451.82", "11.8", **windows)).says
 
 

@@ -26,7 +26,7 @@ def test_a_container_hides_who_it_is() -> None:
     assert found.severity is WARNING
     assert "31.00 GiB of 80.00 GiB" in found.says
     assert "48.00 GiB is free" in found.says
-    assert problem(LessFreeThanIdle, of(replace(used, hidden="no other namespace is seen")))
+    problem(LessFreeThanIdle, of(replace(used, hidden="no other namespace is seen")))
 
 
 def test_a_busy_card_may_be_busy_with_the_job() -> None:
@@ -37,10 +37,10 @@ def test_a_busy_card_may_be_busy_with_the_job() -> None:
 def test_both_sides_of_idle() -> None:
     container = {"container": told("docker")}
     assert clear(LessFreeThanIdle, of(card(used_bytes=256 * MIB), **container))
-    assert problem(LessFreeThanIdle, of(card(used_bytes=257 * MIB), **container))
+    problem(LessFreeThanIdle, of(card(used_bytes=257 * MIB), **container))
     # Windows keeps its desktop on the card
     assert clear(LessFreeThanIdle, of(card(used_bytes=2048 * MIB), wsl=told(True)))
-    assert problem(LessFreeThanIdle, of(card(used_bytes=2049 * MIB), wsl=told(True)))
+    problem(LessFreeThanIdle, of(card(used_bytes=2049 * MIB), wsl=told(True)))
 
 
 def test_a_whole_list_is_another_checks() -> None:
@@ -56,7 +56,7 @@ def test_no_list() -> None:
 def test_a_virtual_gpu() -> None:
     found = problem(LessFreeThanIdle, of(card("GRID A100-10C", total_bytes=10 * GIB)))
     assert "GRID A100-10C" in found.says
-    assert problem(LessFreeThanIdle, of(card("NVIDIA A40-48Q", total_bytes=48 * GIB)))
+    problem(LessFreeThanIdle, of(card("NVIDIA A40-48Q", total_bytes=48 * GIB)))
     # names with a dash and a number that are whole cards
     for name, total in (("Tesla V100-SXM2-32GB", 32768), ("Tesla V100-PCIE-16GB", 16384)):
         assert not_here(LessFreeThanIdle, of(card(name, total_bytes=total * MIB, processes=None)))
