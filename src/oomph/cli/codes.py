@@ -49,12 +49,23 @@ class Documented(Protocol):
     def wrong_advice(self) -> str: ...
 
 
-def load_checks() -> tuple[Documented, ...]:
-    """All checks of `doctor`, of machines and of scripts, by code."""
+def load_machine_checks() -> tuple[Documented, ...]:
+    """The checks of machines, by code."""
     from oomph.diagnose.machine.checks import all_checks
+
+    return tuple(sorted(all_checks(), key=lambda check: check.code))
+
+
+def load_script_checks() -> tuple[Documented, ...]:
+    """The checks of scripts, by code. They bring a parser of Python, which takes longer to import than all else."""
     from oomph.diagnose.script.checks import all_script_checks
 
-    return tuple(sorted((*all_checks(), *all_script_checks()), key=lambda check: check.code))
+    return tuple(sorted(all_script_checks(), key=lambda check: check.code))
+
+
+def load_checks() -> tuple[Documented, ...]:
+    """All checks of `doctor`, of machines and of scripts, by code."""
+    return tuple(sorted((*load_machine_checks(), *load_script_checks()), key=lambda check: check.code))
 
 
 def load_all() -> tuple[Documented, ...]:
@@ -92,7 +103,11 @@ def chosen_checks(
     select: Sequence[str], ignore: Sequence[str], settings: Settings
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The same for the checks of `doctor`."""
-    return _chosen(select, ignore, settings, load_checks, load_rules)
+    given = split_codes((*select, *ignore))
+    own = load_machine_checks if given and all(code.startswith("ENV") for code in given) else load_checks
+    if not given and not settings.select and not settings.ignore:
+        return (), ()
+    return _chosen(select, ignore, settings, own, load_rules)
 
 
 def _chosen(
@@ -118,21 +133,33 @@ def _chosen(
     return expanded(select, settings.select, "select"), expanded(ignore, settings.ignore, "ignore")
 
 
-def find_rules(word: str, rules: Sequence[Documented]) -> tuple[Documented, ...]:
-    """The rules that `word` means: a code, a cause or a name, in any case. Raises UsageError, saying what is close."""
-    found = tuple(
-        rule for rule in rules if word.lower() in (rule.code.lower(), rule.cause, rule.name.lower())
-    )
-    if found:
-        return found
+def find_rules(words: Sequence[str]) -> tuple[Documented, ...]:
+    """What each of `words` means, once: a code, a cause or a name, in any case. Raises UsageError for one that is
+    nobody's, saying what is close."""
+    found: dict[Documented, None] = {}
+    for word in words:
+        for load in (load_rules, load_machine_checks, load_script_checks):
+            named = [
+                one
+                for one in load()
+                if word.lower() in (one.code.lower(), one.cause.lower(), one.name.lower())
+            ]
+            if named:
+                break
+        else:
+            raise UsageError(_unknown(word))
+        found.update(dict.fromkeys(named))
+    return tuple(found)
+
+
+def _unknown(word: str) -> str:
     from difflib import get_close_matches
 
-    names = [rule.code for rule in rules] + sorted(
-        {word for rule in rules for word in (rule.cause, rule.name)}
-    )
+    every = load_all()
+    names = [one.code for one in every] + sorted({name for one in every for name in (one.cause, one.name)})
     close = get_close_matches(word.upper(), names, n=3) or get_close_matches(word.lower(), names, n=3)
     meant = f"; did you mean {' or '.join(close)}?" if close else ""
-    raise UsageError(f"no rule {word!r}{meant or '; `oomph rules` lists them'}")
+    return f"no rule {word!r}{meant or '; `oomph rules` lists them'}"
 
 
 def complete_codes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's

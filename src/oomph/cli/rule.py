@@ -32,11 +32,10 @@ SECTIONS = {
 def command(words: tuple[str, ...], output_format: str) -> None:
     """Say what a finding means: CODE is the code of a rule or of a check (OOM203, ENV101), or a cause
     (fragmentation)."""
-    from oomph.cli.codes import find_rules, load_all
+    from oomph.cli.codes import find_rules
     from oomph.cli.terminal import width
 
-    every = load_all()
-    rules = tuple(dict.fromkeys(rule for word in words for rule in find_rules(word, every)))
+    rules = find_rules(words)
     if output_format == "json":
         emit(as_json(rules))
     elif output_format == "markdown":
