@@ -29,7 +29,7 @@ def test_seven_of_eight() -> None:
 
 def test_all_are_there() -> None:
     made = environment(machine_type=told("a2-highgpu-8g"), cards=cards(*[A100] * 8))
-    assert clear(FewerGpus, made) == "8 GPUs are there, and a2-highgpu-8g has 8"
+    assert clear(FewerGpus, made) == "8 GPUs of 8 of a2-highgpu-8g"
 
 
 def test_the_largest_a2_has_sixteen() -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from oomph.diagnose.machine.checks.env401_nccl_unknown_variable import NcclUnknownVariable
-from tests.diagnose.machine.built import WARNING, clear, environment, not_here, problem, told, variables
+from tests.diagnose.machine.built import (
+    WARNING,
+    clear,
+    environment,
+    not_here,
+    problem,
+    told,
+    torch,
+    untold,
+    variables,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +70,16 @@ def test_other_names_are_no_subject() -> None:
     )
     assert not_here(NcclUnknownVariable, environment(variables=others))
     assert not_here(NcclUnknownVariable, environment())
+
+
+def test_what_may_know_more_names() -> None:
+    """Nothing near it: a newer NCCL or RCCL may have it. A mistyped name stays one."""
+    newer = {"nvidia-nccl-cu13": (told("2.35.1"),)}
+    odd, typo = variables(NCCL_WARP_DRIVE="1"), variables(NCCL_DEBUGG="INFO")
+    problem(NcclUnknownVariable, environment(variables=odd))
+    assert "2.35.1" in untold(NcclUnknownVariable, environment(variables=odd, packages=newer))
+    assert "RCCL" in untold(NcclUnknownVariable, environment(variables=odd, torch=torch("2.6.0", hip="6.2")))
+    problem(NcclUnknownVariable, environment(variables=typo, packages=newer))
 
 
 def test_names_of_another_release() -> None:

@@ -66,7 +66,7 @@ def test_an_exclusion_that_leaves_the_loopback_in() -> None:
         variables=variables(NCCL_SOCKET_IFNAME="^docker0"), interfaces=USUAL, launches=TWO_NODES
     )
     found = problem(NcclSocketIfname, made)
-    assert found.paste == "export NCCL_SOCKET_IFNAME=^lo,docker0"
+    assert found.paste == "export NCCL_SOCKET_IFNAME='^lo,docker0'"
 
 
 def test_without_a_list_of_interfaces() -> None:

@@ -33,6 +33,15 @@ def test_a_machine_without_rdma() -> None:
     assert problem(NcclIbHca, alone).severity is WARNING
 
 
+def test_a_container_without_the_hosts_devices() -> None:
+    made = environment(
+        "rdma_devices", variables=variables(NCCL_IB_HCA="mlx5", NCCL_NET="IB"), container=told("docker")
+    )
+    found = problem(NcclIbHca, made)
+    assert found.paste == "--device=/dev/infiniband"
+    assert "NCCL_NET=IB" in found.does
+
+
 def test_nothing_is_claimed_of_an_unknown_machine() -> None:
     assert "/sys/class/infiniband" in untold(NcclIbHca, environment(variables=SET))
 

@@ -33,7 +33,8 @@ NEW, OLD = torch("2.13.0"), torch("2.4.1")
         ),
         ("'expandable_segments:True'", "expandable_segments:True"),
         ("expandable_segment:True", "expandable_segments:True"),
-        ("garbage_collection_threshold:80", ""),
+        ("garbage_collection_threshold:80", "garbage_collection_threshold:0.8"),
+        ("garbage_collection_threshold:1.0", ""),
         ("roundup_power2_divisions:3", ""),
     ],
 )
@@ -82,6 +83,10 @@ def test_by_version() -> None:
     clear(AllocConfRefused, environment(variables=twenty, torch=NEW))
     assert "must be > 20" in problem(AllocConfRefused, environment(variables=twenty, torch=OLD)).says
     assert "version is not told" in untold(AllocConfRefused, environment(variables=twenty))
+    old = environment(
+        variables=variables(PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"), torch=torch("2.0.1")
+    )
+    assert "install PyTorch 2.1 or newer" in problem(AllocConfRefused, old).fix
     fraction = variables(PYTORCH_CUDA_ALLOC_CONF="per_process_memory_fraction:0.9")
     clear(AllocConfRefused, environment(variables=fraction, torch=NEW))
     assert (

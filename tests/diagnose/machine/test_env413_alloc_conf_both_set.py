@@ -27,6 +27,12 @@ def test_both() -> None:
     assert old.paste.startswith("unset PYTORCH_ALLOC_CONF;")
 
 
+def test_what_is_pasted_is_what_pytorch_takes() -> None:
+    made = variables(PYTORCH_ALLOC_CONF="x", PYTORCH_CUDA_ALLOC_CONF="expandable_segments=true")
+    found = problem(AllocConfBothSet, environment(variables=made, torch=torch("2.13.0")))
+    assert found.paste == "unset PYTORCH_CUDA_ALLOC_CONF; export PYTORCH_ALLOC_CONF=expandable_segments:True"
+
+
 def test_both_the_same() -> None:
     text = "expandable_segments:True"
     made = variables(PYTORCH_ALLOC_CONF=text, PYTORCH_CUDA_ALLOC_CONF=text)

@@ -42,7 +42,7 @@ def test_a_pod_without_a_volume_in_memory() -> None:
     [
         launch("docker run", shm_bytes=16 * GIB, host_ipc=False),
         launch("docker run", host_ipc=True),
-        launch("Kubernetes", shm_bytes=-1, host_ipc=False),
+        launch("Kubernetes", gpus=1, shm_bytes=-1, host_ipc=False),
         launch("docker compose", shm_bytes=GIB, host_ipc=False),
     ],
 )
@@ -82,3 +82,5 @@ def test_nothing_told() -> None:
     assert not_here(ShmTooSmall, environment(launches=(launch("torchrun", processes=8),)))
     untold(ShmTooSmall, environment(container=told("docker")))
     assert not_here(ShmTooSmall, environment(launches=(launch("docker run"),)))
+    without_gpus = launch("Kubernetes", host_ipc=False)
+    assert not_here(ShmTooSmall, environment(launches=(without_gpus,)))

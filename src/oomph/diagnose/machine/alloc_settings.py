@@ -19,6 +19,8 @@ NAMES = (CUDA_NAME, GENERIC_NAME)
 _VERSIONS = ((2, 1), (2, 4), (2, 6), (2, 9), (2, 10), (2, 13), (2, 14))
 _ASSIGNMENT = re.compile(r"(?<=[a-z])\s*=\s*")
 _TRUTH = re.compile(r"(?<=:)(true|false|1|0|yes|no|on|off)(?=[,\s]|\Z)", re.IGNORECASE)
+#: A share that was written in percent.
+_PERCENT = re.compile(r"[1-9][0-9]")
 _YES = frozenset(("true", "1", "yes", "on"))
 
 
@@ -99,6 +101,8 @@ def corrected(text: str, torch: tuple[int, int] | None) -> str:
             key = near[0] if near else key
         if key == "max_split_size_mb" and value.isdigit() and int(value) <= 20:
             value = "21"  # 2.10 on takes 20, versions before do not
+        if key == "garbage_collection_threshold" and _PERCENT.fullmatch(value):
+            value = f"{int(value) / 100:g}"
         parts.append(f"{key}{colon}{value}")
     fixed = ",".join(parts)
     answers = refusals(fixed, torch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,7 +112,7 @@ def visible_devices(environment: Environment) -> tuple[str, ...] | None:
 def has_rdma(environment: Environment) -> tuple[bool | None, str]:
     """Whether the machine has RDMA network devices, and by what that is known; None: not told."""
     if environment.rdma_devices:
-        return True, f"it has {', '.join(environment.rdma_devices)}"
+        return True, f"the machine has {', '.join(environment.rdma_devices)}"
     if environment.tells("rdma_devices"):
         return False, "the list of its RDMA devices is empty"
     machine = machine_of(environment)
@@ -143,6 +144,16 @@ def torch_version(environment: Environment) -> tuple[int, int] | None:
         if numbers and len(numbers) > 1:
             return numbers[0], numbers[1]
     return None
+
+
+def export(name: str, value: str) -> str:
+    """The line for a shell that sets a variable."""
+    return f"export {name}={shlex.quote(value)}" if value else f"export {name}="
+
+
+def counted(number: int, what: str) -> str:
+    """The number with its word, in the plural where it is not 1."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def quotes(*told: Told[Any] | Variable | Launch | None) -> tuple[Quote, ...]:

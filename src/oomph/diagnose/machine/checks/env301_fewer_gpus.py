@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem
-from oomph.diagnose.machine.settings import gpus, machine_of, quotes, value_of
+from oomph.diagnose.machine.settings import counted, gpus, machine_of, quotes, value_of
 from oomph.evidence.environment.model import Environment
 
 
@@ -46,7 +46,7 @@ class FewerGpus(Check):
             return CouldNotTell("the text names cards without listing all: `nvidia-smi -L` lists them")
         found, wanted = len(cards), machine.count or 1
         if found >= wanted:
-            return Clear(f"{found} GPUs are there, and {machine.name} has {wanted}")
+            return Clear(f"{counted(found, 'GPU')} of {wanted} of {machine.name}")
         why = _on_purpose(environment, found)
         if why:
             return Clear(f"{found} of the {wanted} GPUs of {machine.name} are shown, because {why}")

@@ -85,5 +85,5 @@ class LessRamOrCores(Check):
         if fine:
             return Clear(f"{machine.name}: {' and '.join(fine)} are seen")
         return CouldNotTell(
-            f"no RAM and no number of cores that the table has for {machine.name}: `free -b; nproc` tells them"
+            f"neither RAM nor cores of the {machine.name} are told and in the table: `free -b; nproc` tells them"
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from oomph.diagnose.machine.base import Check
-from oomph.diagnose.machine.model import Answer, Asked, Clear, NotHere, Problem, Severity
-from oomph.diagnose.machine.settings import in_effect, nccl_version
+from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
+from oomph.diagnose.machine.settings import counted, export, in_effect, nccl_version
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Environment, Variable
 from oomph.evidence.model import Quote
@@ -21,6 +21,8 @@ _INSTEAD = {
     "NCCL_MAX_CHANNELS": "the name is NCCL_MAX_NCHANNELS, with an N",
     "NCCL_NET_DISABLE": "NCCL_NET=Socket or NCCL_IB_DISABLE=1 choose the network",
 }
+#: The newest NCCL whose names the table has.
+_TABLE = (2, 30)
 _FIXED = {"NCCL_MIN_CHANNELS": "NCCL_MIN_NCHANNELS", "NCCL_MAX_CHANNELS": "NCCL_MAX_NCHANNELS"}
 
 
@@ -46,6 +48,8 @@ class NcclUnknownVariable(Check):
         environment = asked.environment
         problems: dict[str, Problem] = {}
         known = 0
+        untold = ""
+        beyond = _beyond_the_table(environment)
         for one in in_effect(environment):
             if not one.name.startswith(("NCCL_", *_MISTYPED)) or one.name in problems:
                 continue
@@ -54,17 +58,29 @@ class NcclUnknownVariable(Check):
                 continue
             variable = nccl_variables().get(one.name)
             problem = _unknown(one) if variable is None else _of_another_release(environment, one, variable)
-            if problem is not None:
+            if problem is not None and variable is None and beyond and problem.certainty is Certainty.LIKELY:
+                untold = f"{one.name} may be a name of {beyond}"
+            elif problem is not None:
                 problems[one.name] = problem
             else:
                 known += 1
         if problems:
             return tuple(problems.values())
+        if untold:
+            return CouldNotTell(untold)
         if known:
-            return Clear(
-                f"NCCL or one of its plugins knows {'all ' if known > 1 else ''}{known} names that are set"
-            )
+            return Clear(f"{counted(known, 'name')} of NCCL or its plugins: all of them are known")
         return NotHere()
+
+
+def _beyond_the_table(environment: Environment) -> str:
+    """What may know more names than the table: RCCL, or a newer NCCL."""
+    if any(build.hip for build in environment.torch):
+        return "RCCL, which has some of its own"
+    installed = nccl_version(environment)
+    if installed is not None and installed[0][:2] > _TABLE:
+        return f"NCCL {'.'.join(map(str, installed[0]))}, which is newer than the table"
+    return ""
 
 
 def _unknown(one: Variable) -> Problem:
@@ -83,7 +99,7 @@ def _unknown(one: Variable) -> Problem:
         + (f"; the nearest that it has is {meant}." if meant else "."),
         does="Nothing: NCCL never asks for it.",
         fix=fix,
-        paste=f"export {meant}={value}" if meant else f"unset {one.name}",
+        paste=export(meant, value) if meant and value else f"unset {one.name}",
         subject=one.name,
         severity=Severity.WARNING,
         certainty=Certainty.CERTAIN if meant or instead else Certainty.LIKELY,

@@ -13,7 +13,7 @@ from oomph.diagnose.machine.model import (
     Severity,
 )
 from oomph.diagnose.machine.nccl_values import LEVELS, is_level, number, refused_choice
-from oomph.diagnose.machine.settings import in_effect
+from oomph.diagnose.machine.settings import counted, export, in_effect
 from oomph.evidence.environment.model import Variable
 from oomph.hardware.nccl import NcclVariable, nccl_variables
 
@@ -60,7 +60,7 @@ class NcclBadValue(Check):
             return CouldNotTell(
                 f"the text does not say what {', '.join(untold)} becomes: `env | grep NCCL_` does"
             )
-        return Clear(f"NCCL reads all {judged} values as they are meant") if judged else NotHere()
+        return Clear(f"NCCL reads {counted(judged, 'value')} as written") if judged else NotHere()
 
 
 def _judged(one: Variable, value: str, variable: NcclVariable) -> Problem | None:
@@ -186,7 +186,7 @@ def _problem(
         fix=f"Write {one.name}={right}."
         if right is not None
         else "Correct the value, or remove the variable.",
-        paste=f"export {one.name}={right}" if right is not None else f"unset {one.name}",
+        paste=export(one.name, right) if right is not None else f"unset {one.name}",
         subject=one.name,
         severity=severity,
         evidence=(one.quote,),

@@ -7,7 +7,7 @@ import re
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem
 from oomph.diagnose.machine.nccl_values import Names, names
-from oomph.diagnose.machine.settings import in_effect, nodes
+from oomph.diagnose.machine.settings import export, in_effect, nodes
 from oomph.evidence.environment.model import Environment, Interface, Variable
 
 _NAME = "NCCL_SOCKET_IFNAME"
@@ -57,14 +57,14 @@ class NcclSocketIfname(Check):
             if one.value is None:
                 untold.append(f"the text does not say what {_NAME} becomes: `echo ${_NAME}` in the job does")
             elif len(one.value) < 2:  # ncclFindInterfaces passes over a shorter text
-                fine.append("it is not set to anything, so NCCL chooses by itself")
+                fine.append(f"{_NAME} is set to nothing, so NCCL chooses by itself")
             else:
                 _judge(environment, one, one.value, problems, fine, untold)
         if problems:
             return tuple(problems)
         if untold:
             return CouldNotTell(untold[0])
-        return Clear(f"{_NAME}: {fine[0]}") if fine else NotHere()
+        return Clear(fine[0]) if fine else NotHere()
 
 
 def _judge(
@@ -102,7 +102,7 @@ def _judge(
         says = f"{_NAME}={value} leaves lo in, and ranks meet over the first interface that is left: lo."
         problems.append(_problem(environment, one, says, f"^lo,{value[1:]}" if not wanted.exact else None))
     else:
-        fine.append(f"{value} matches {', '.join(each.name for each in running)}")
+        fine.append(f"{_NAME}={value} matches {', '.join(each.name for each in running)}")
 
 
 def _local(environment: Environment, one: Variable, value: str) -> Problem:
@@ -135,7 +135,7 @@ def _problem(
         does=does
         or "NCCL does not look for another: `Bootstrap : no socket interface found`, and the job ends.",
         fix=fix,
-        paste=f"export {_NAME}={right}" if right is not None else f"unset {_NAME}",
+        paste=export(_NAME, right) if right is not None else f"unset {_NAME}",
         subject=_NAME,
         evidence=(one.quote,),
     )

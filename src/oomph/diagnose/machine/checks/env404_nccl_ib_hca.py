@@ -5,7 +5,7 @@ from __future__ import annotations
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
 from oomph.diagnose.machine.nccl_values import names
-from oomph.diagnose.machine.settings import has_rdma, in_effect, machine_of, nodes
+from oomph.diagnose.machine.settings import export, has_rdma, in_effect, machine_of, nodes, value_of
 from oomph.evidence.environment.model import Environment, Variable
 
 _NAME = "NCCL_IB_HCA"
@@ -56,13 +56,23 @@ class NcclIbHca(Check):
 
 def _without(environment: Environment, one: Variable, why: str) -> Problem:
     alone = nodes(environment) == 1
+    asked_for = (value_of(environment, "NCCL_NET") or "").lower() == "ib"
+    by_type = "has no RDMA network card" in why  # a host that has none cannot lend one
+    does = "NCCL logs `NET/IB : No device found.` and uses TCP; the variable has no effect."
+    if asked_for:
+        does = (
+            "NCCL finds no device, and NCCL_NET=IB forbids it another network: the job ends when it starts."
+        )
+    fix = "Remove it; what counts between these machines is the TCP interface or the cloud's own plugin."
+    if not by_type:
+        fix = "If this is a container on a host that has them, give it /dev/infiniband; else remove the variable."
     return Problem(
         says=f"{_NAME}={one.value}, and {why}.",
-        does="NCCL logs `NET/IB : No device found.` and uses TCP; the variable has no effect.",
-        fix="Remove it; what counts between these machines is the TCP interface or the cloud's own plugin.",
-        paste=f"unset {_NAME}",
+        does=does,
+        fix=fix,
+        paste=f"unset {_NAME}" if by_type or environment.container is None else "--device=/dev/infiniband",
         subject=_NAME,
-        severity=Severity.WARNING if alone else Severity.ERROR,
+        severity=Severity.WARNING if alone and not asked_for else Severity.ERROR,
         evidence=(one.quote,),
     )
 
@@ -111,7 +121,7 @@ def _judge(environment: Environment, one: Variable, value: str) -> Problem | str
             says=f"{_NAME}={value} compares beginnings, so it takes {', '.join(more)} as well.",
             does="More devices than named are used.",
             fix="Put = before the list for exact names.",
-            paste=f"export {_NAME}={'=' + value}",
+            paste=export(_NAME, "=" + value),
             subject=_NAME,
             severity=Severity.NOTE,
             evidence=(one.quote,),

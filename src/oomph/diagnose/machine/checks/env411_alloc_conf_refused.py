@@ -5,6 +5,7 @@ from __future__ import annotations
 from oomph.diagnose.machine.alloc_settings import corrected, options_of, read_by_torch, refusals
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem
+from oomph.diagnose.machine.settings import export
 from oomph.hardware.alloc_conf import alloc_options
 from oomph.hardware.nccl import version as numbers
 
@@ -49,12 +50,19 @@ class AllocConfRefused(Check):
         version, reason = list(reasons.items())[-1]
         whose = f"PyTorch {version[0]}.{version[1]}" if read.torch else "Every PyTorch from 2.1 to 2.14"
         right = corrected(text, read.torch)
+        newer = _newer(text, version)
+        if newer:
+            since = alloc_options()[newer].since
+            reason = f"{reason.rstrip('.')}. {newer} came with PyTorch {since}"
+            fix = f"Remove {newer}, or install PyTorch {since} or newer."
+        else:
+            fix = f"Write {one.name}={right}." if right else "Correct the text, or remove the variable."
         return (
             Problem(
-                says=f"{whose} refuses {one.name}={text}: {reason.rstrip('.')}.{_newer(text, version)}",
+                says=f"{whose} refuses {one.name}={text}: {reason.rstrip('.')}.",
                 does="It raises at the first CUDA call, and the job ends there.",
-                fix=f"Write {one.name}={right}." if right else "Correct the text, or remove the variable.",
-                paste=f"export {one.name}={right}" if right else f"unset {one.name}",
+                fix=fix,
+                paste=export(one.name, right) if right else f"unset {one.name}",
                 subject=one.name,
                 evidence=(one.quote,),
             ),
@@ -62,10 +70,10 @@ class AllocConfRefused(Check):
 
 
 def _newer(text: str, version: tuple[int, int]) -> str:
-    """A sentence on the first option that came after this version."""
+    """The first option that came after this version, "" where none did."""
     for name in options_of(text):
         option = alloc_options().get(name)
         since = numbers(option.since) if option is not None else None
         if option is not None and since is not None and since > version:
-            return f" {name} came with PyTorch {option.since}."
+            return name
     return ""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from oomph.diagnose.machine.alloc_settings import GENERIC_NAME, options_of, parsed, read_by_torch
+from oomph.diagnose.machine.alloc_settings import CUDA_NAME, GENERIC_NAME, options_of, parsed, read_by_torch
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
-from oomph.diagnose.machine.settings import in_effect, torch_version
+from oomph.diagnose.machine.settings import export, in_effect, torch_version
 from oomph.evidence.environment.model import Environment, Variable
 from oomph.hardware.alloc_conf import GENERIC_SINCE, alloc_options
 
@@ -72,7 +72,7 @@ def _before_its_name(environment: Environment) -> tuple[Problem, ...]:
             f"PyTorch {torch[0]}.{torch[1]} does not read {GENERIC_NAME}: it came with 2.9.",
             "Nothing: the allocator keeps its defaults.",
             "Use the old name.",
-            f"export PYTORCH_CUDA_ALLOC_CONF={one.value}",
+            export(CUDA_NAME, one.value or ""),
         ),
     )
 
@@ -95,7 +95,7 @@ def _of_backend(one: Variable, lost: list[str]) -> Problem:
         f"backend:cudaMallocAsync ignores {', '.join(lost)}.",
         "The driver's pool decides; PyTorch warns once for some of them and says nothing of the others.",
         "Choose: the native backend with these options, or cudaMallocAsync without.",
-        f"export {one.name}=backend:cudaMallocAsync",
+        export(one.name, "backend:cudaMallocAsync"),
     )
 
 
@@ -111,7 +111,7 @@ def _of_platform(one: Variable, where: str, options: dict[str, str]) -> Problem:
         "PyTorch warns `expandable_segments not supported on this platform` and uses ordinary segments; some versions "
         "fail instead.",
         "Remove it there; against fragmentation, try max_split_size_mb and measure.",
-        f"export {one.name}={rest}" if rest else f"unset {one.name}",
+        export(one.name, rest) if rest else f"unset {one.name}",
     )
 
 

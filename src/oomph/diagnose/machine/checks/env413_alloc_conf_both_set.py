@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from oomph.diagnose.machine.alloc_settings import GENERIC_NAME, read_by_torch
+from oomph.diagnose.machine.alloc_settings import GENERIC_NAME, corrected, read_by_torch
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, NotHere, Problem, Severity
+from oomph.diagnose.machine.settings import export
 from oomph.hardware.alloc_conf import GENERIC_SINCE
 
 
@@ -39,7 +40,7 @@ class AllocConfBothSet(Check):
             else "it is read first"
         )
         keep = own.name if old else GENERIC_NAME
-        value = own.value if own.value is not None else ""
+        value = corrected(own.value or "", read.torch) or own.value or ""
         return (
             Problem(
                 says=f"{own.name}={own.value} and {other.name}={other.value} are both set; {own.name} counts: {why}.",
@@ -47,7 +48,7 @@ class AllocConfBothSet(Check):
                 if same
                 else f"What {other.name} says is not in effect.",
                 fix=f"Keep {keep} alone, with the value that is meant.",
-                paste=f"unset {own.name if keep == other.name else other.name}; export {keep}={value}",
+                paste=f"unset {own.name if keep == other.name else other.name}; " + export(keep, value),
                 subject=other.name,
                 severity=Severity.NOTE if same else Severity.WARNING,
                 evidence=(own.quote, other.quote),

@@ -40,7 +40,11 @@ class AllocConfDoesNotDoThat(Check):
         if settings is None or settings.backend == "cudaMallocAsync":
             return NotHere()  # ENV411, ENV412
         problems = list(_problems(one, settings, options_of(text)))
-        return tuple(problems) if problems else Clear(f"{one.name}={text} does what its name says")
+        return (
+            tuple(problems)
+            if problems
+            else Clear(f"{one.name}={text} has no option that is known for being misunderstood")
+        )
 
 
 def _problems(one: Variable, settings: AllocatorSettings, options: dict[str, str]) -> list[Problem]:

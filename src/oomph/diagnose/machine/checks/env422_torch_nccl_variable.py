@@ -6,13 +6,15 @@ import re
 
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
-from oomph.diagnose.machine.settings import in_effect, torch_version
+from oomph.diagnose.machine.settings import counted, export, in_effect, torch_version
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Environment, Variable
 from oomph.hardware.nccl import TorchVariable, nearest, torch_variables
 
 #: The release that put TORCH_ before the names (and still reads the old ones, with a warning).
 _RENAMED_IN = (2, 2)
+#: The PyTorch whose names the table has.
+_TABLE = (2, 13)
 #: getCvarBool in torch/csrc/distributed/c10d/Utils.hpp.
 _TRUE = frozenset(("y", "yes", "1", "t", "true"))
 _FALSE = frozenset(("n", "no", "0", "f", "false"))
@@ -46,7 +48,11 @@ class TorchNcclVariable(Check):
             if variable is None and not one.name.startswith("TORCH_NCCL_"):
                 continue
             if variable is None:
-                problems.append(_unknown(one))
+                problem = _unknown(one)
+                if problem.paste.startswith("unset") and (torch_version(environment) or _TABLE) > _TABLE:
+                    untold = f"{one.name} may be a name of this PyTorch, which is newer than the table"
+                else:
+                    problems.append(problem)
                 continue
             known += 1
             found = [_named(environment, one, variable)]
@@ -54,13 +60,13 @@ class TorchNcclVariable(Check):
                 untold = f"the text does not say what {one.name} becomes"
             else:
                 found.append(_valued(one, one.value, variable))
-            problems += [problem for problem in found if problem is not None]
+            problems += [each for each in found if each is not None]
         if problems:
             return tuple(problems)
         if untold:
             return CouldNotTell(untold)
         return (
-            Clear(f"PyTorch knows {'all ' if known > 1 else ''}{known} of them and their values")
+            Clear(f"{counted(known, 'name')} of PyTorch's NCCL backend: all are known, and their values")
             if known
             else NotHere()
         )
@@ -72,7 +78,7 @@ def _unknown(one: Variable) -> Problem:
         says=f"PyTorch has no variable {one.name}" + (f"; the nearest is {meant}." if meant else "."),
         does="Nothing: it is never asked for.",
         fix=f"If {meant} is meant, write that." if meant else "Remove it.",
-        paste=f"export {meant}={one.value or ''}" if meant else f"unset {one.name}",
+        paste=export(meant, one.value or "") if meant else f"unset {one.name}",
         subject=one.name,
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
@@ -93,7 +99,7 @@ def _named(environment: Environment, one: Variable, variable: TorchVariable) -> 
             says=f"{one.name} is the old name of {variable.name} (since PyTorch 2.2).",
             does=does,
             fix=f"Use {variable.name}.",
-            paste=f"unset {one.name}; export {variable.name}={one.value or ''}",
+            paste=f"unset {one.name}; " + export(variable.name, one.value or ""),
             subject=one.name,
             severity=Severity.WARNING if torch is not None else Severity.NOTE,
             evidence=(one.quote,),
@@ -103,7 +109,7 @@ def _named(environment: Environment, one: Variable, variable: TorchVariable) -> 
             says=f"PyTorch {torch[0]}.{torch[1]} does not know {one.name}: before 2.2 it is {variable.older}.",
             does="Nothing: it is never asked for.",
             fix=f"Use {variable.older}.",
-            paste=f"export {variable.older}={one.value or ''}",
+            paste=export(variable.older, one.value or ""),
             subject=one.name,
             severity=Severity.WARNING,
             evidence=(one.quote,),

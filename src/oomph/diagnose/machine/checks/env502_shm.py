@@ -97,7 +97,9 @@ def _found(environment: Environment) -> _Shm | str | None:
 
 
 def _in_container(one: Launch) -> bool:
-    return one.program == "Kubernetes" or one.program.endswith((" run", " create", " compose"))
+    return (one.program == "Kubernetes" and bool(one.gpus)) or one.program.endswith(
+        (" run", " create", " compose")
+    )
 
 
 def _small(environment: Environment, shm: _Shm) -> Problem:

@@ -88,7 +88,7 @@ def _judge(environment: Environment, limit: Limit, machine: Limit) -> Answer:
         Problem(
             says=f"{limit.what[0].upper()}{limit.what[1:]} is {sizes}: {percent:.0f} %, while {why}.",
             does="Loading and offloading have that much for all ranks together; beyond it a process is killed.",
-            fix=f"Ask for its part: {format_bytes(int(part))} or more.",
+            fix=f"Ask for its part of the RAM, {format_bytes(int(part))} less what the system keeps for itself.",
             paste="#SBATCH --mem=0" if any(one.program in _SLURM for one in environment.launches) else "",
             subject="memory limit",
             severity=Severity.WARNING,
