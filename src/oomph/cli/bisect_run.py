@@ -69,8 +69,16 @@ def run(request: Request) -> int:
             raise
         finally:
             engine.close()
+    traced = (("--gpu", request.gpu), ("--capacity", request.capacity), ("--world", request.world))
     answer = answer_of(
-        template, found, trials, engine=request.engine, folder=folder, headroom=headroom, notes=notes
+        template,
+        found,
+        trials,
+        engine=request.engine,
+        folder=folder,
+        headroom=headroom,
+        notes=notes,
+        trace_options=[word for name, value in traced if value is not None for word in (name, str(value))],
     )
     _write(answer, request)
     return 0 if request.exit_zero else answer.exit_code

@@ -50,8 +50,9 @@ def answer_of(
     folder: Path,
     headroom: float,
     notes: Sequence[str] = (),
+    trace_options: Sequence[str] = (),
 ) -> Answer:
-    """The answer of a search that has ended."""
+    """The answer of a search that has ended. `trace_options`: what traces were asked for, with that engine."""
     recommended = recommend(found, template.variables, trials, headroom)
     lines = {one.name: lines_of(trials, one) for one in template.variables}
     return Answer(
@@ -65,7 +66,7 @@ def answer_of(
         recommended=recommended,
         not_tested=tuple(_not_tested(template, found, trials, lines)),
         notes=(*notes, *found.notes, *_by_output(trials)),
-        next_commands=_next_commands(template, found, recommended, trials, engine),
+        next_commands=_next_commands(template, found, recommended, trials, engine, trace_options),
     )
 
 
@@ -131,6 +132,7 @@ def _next_commands(
     recommended: Recommended | None,
     trials: Sequence[TrialResult],
     engine: str,
+    trace_options: Sequence[str],
 ) -> tuple[str, ...]:
     """What to run next: the recommended setting, recorded, and its check; of a failure, its explanation."""
     if recommended is not None:
@@ -139,6 +141,8 @@ def _next_commands(
         before = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items() if value)
         if gone:
             before = f"env {gone} {before}".strip()
+        if engine == "trace":
+            return (f"{before} oomph trace {shlex.join((*trace_options, '--', *words))}".strip(),)
         return (
             f"{before} oomph record --phases -- {shlex.join(words)}".strip(),
             "oomph verify last",
