@@ -264,6 +264,30 @@ def test_pytorch_is_not_imported_without_cards_or_cuda(monkeypatch, cards, cuda)
     assert (told.torch[0].cuda, told.torch[0].architectures) == (cuda, ())
 
 
+def test_another_environment_that_is_active(tmp_path):
+    """oomph may live in an environment of its own: its PyTorch is not the job's."""
+    program = made(tmp_path, {"/venv/bin/python": ""}) / "venv" / "bin" / "python"
+    assert live_python.other_environment({"VIRTUAL_ENV": str(tmp_path / "venv")}) == str(program)
+    assert live_python.other_environment({"CONDA_PREFIX": str(tmp_path / "venv")}) == str(program)
+    assert live_python.other_environment({"VIRTUAL_ENV": sys.prefix}) == ""
+    # The inner one is active.
+    assert (
+        live_python.other_environment({"VIRTUAL_ENV": sys.prefix, "CONDA_PREFIX": str(tmp_path / "venv")})
+        == ""
+    )
+    assert live_python.other_environment({"VIRTUAL_ENV": str(tmp_path / "gone")}) == ""
+    found = Found()
+    live_python.python_packages(
+        found, {}, None, cards=False, variables={"VIRTUAL_ENV": str(tmp_path / "venv")}
+    )
+    assert f"--python {program}" in found.notes[0]
+    found = Found()
+    live_python.python_packages(
+        found, {}, sys.executable, cards=False, variables={"VIRTUAL_ENV": str(tmp_path / "venv")}
+    )
+    assert found.notes == []
+
+
 def test_no_pytorch(monkeypatch):
     told, missing, _ = packages(monkeypatch, cards=True)
     assert told.torch == ()

@@ -56,7 +56,7 @@ def this_environment(
     _cloud(found, missing, root, ask_cloud, server)
     readable = cards(found, missing, root)
     _driver(found, missing, root, asked)
-    python_packages(found, missing, python, readable)
+    python_packages(found, missing, python, readable, asked)
     _network(found, missing, root)
     _host(found, missing, root, pid)
     _kernel_log(found, missing, root, readable)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
 from oomph.evidence.environment.found import Found
 from oomph.evidence.environment.model import Told, TorchBuild
 from oomph.evidence.model import Quote
@@ -9,9 +13,23 @@ from oomph.probe.surroundings import python as interpreters
 from oomph.probe.surroundings.seen import Untold
 
 
-def python_packages(found: Found, missing: dict[str, str], python: str | None, cards: bool) -> None:
+def python_packages(
+    found: Found,
+    missing: dict[str, str],
+    python: str | None,
+    cards: bool,
+    variables: Mapping[str, str] | None = None,
+) -> None:
     """Adds packages, pins and the build. Where there are cards and a CUDA build, PyTorch is imported by a process of
-    its own for the list of GPUs that it has code for."""
+    its own for the list of GPUs that it has code for. `variables` are those of the job's surroundings: where they name
+    another environment of Python than the one that is looked at by default, a note says so."""
+    if python is None:
+        other = other_environment(variables or {})
+        if other:
+            found.note(
+                f"PyTorch is looked at as {sys.executable} has it, and the environment that is active is another one: "
+                f"--python {other} looks at that."
+            )
     told = interpreters.installed(python)
     if isinstance(told, Untold):
         for name in ("torch", "packages", "pins"):
@@ -49,6 +67,21 @@ def python_packages(found: Found, missing: dict[str, str], python: str | None, c
             architectures=names,
         )
     )
+
+
+def other_environment(variables: Mapping[str, str]) -> str:
+    """The Python of the virtual or conda environment that is active, where it is not the one that runs this."""
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = variables.get(name, "")
+        program = Path(folder, "bin", "python")
+        try:
+            if folder and program.exists() and Path(folder).resolve() != Path(sys.prefix).resolve():
+                return str(program)
+        except (OSError, RuntimeError, ValueError):
+            continue
+        if folder:
+            return ""
+    return ""
 
 
 def _says(told: interpreters.Installed) -> str:
