@@ -54,6 +54,7 @@ class Found:
     capabilities: dict[str, Told[tuple[int, int]]] = field(default_factory=dict)
     alive: dict[int, bool] = field(default_factory=dict)
     pids_whole: bool = False
+    _known: set[tuple[object, ...]] = field(default_factory=set)
     #: Why a list of processes may be empty although there are some.
     hidden: str = ""
 
@@ -111,11 +112,9 @@ class Found:
     def add_variable(self, variable: Variable) -> None:
         """One definition of a variable."""
         self.told.add("variables")
-        same = (variable.name, variable.value, variable.scope, variable.rank)
-        if len(self.variables) < 4 * _MOST and all(
-            (one.name, one.value, one.scope, one.rank) != same or one.quote.source != variable.quote.source
-            for one in self.variables[-400:]
-        ):
+        key = (variable.name, variable.value, variable.scope, variable.rank, variable.quote.source)
+        if len(self.variables) < 4 * _MOST and key not in self._known:
+            self._known.add(key)
             self.variables.append(variable)
 
     def add_launch(self, launch: Launch) -> None:

@@ -35,31 +35,36 @@ def is_install(name: str, rest: Sequence[Word]) -> bool:
 
 
 def read(found: Found, name: str, rest: Sequence[Word], quote: Quote) -> bool:
-    """Whether the command installs something; what it asks for."""
+    """Whether something of it was told: what the command asks for."""
     if not is_install(name, rest):
         return False
+    told = False
     values = [word.value or "" for word in rest]
     if name in ("module", "ml"):
         for value in values:
             match = _MODULE.match(value)
             if match is not None:
                 found.add("toolkits", match[1], quote)
-        return True
+                told = True
+        return told
     if name in ("apt-get", "apt"):
         for value in values:
             match = _RUN.match(value)
             if match is not None:
                 found.add("toolkits", f"{match[1]}.{match[2]}", quote)
-        return True
+                told = True
+        return told
     conda = name in ("conda", "mamba", "micromamba")
     build = _conda(values, quote) if conda else _pip(values, quote)
     if build is not None:
         found.add_torch(build)
+        told = True
     for value in values:
         match = _NVIDIA.match(value)
         if match is not None:
             found.add_package(match[1], match[2], quote)
-    return True
+            told = True
+    return told
 
 
 def _pip(values: Sequence[str], quote: Quote) -> TorchBuild | None:

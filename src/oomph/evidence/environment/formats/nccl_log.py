@@ -1,14 +1,16 @@
-"""What NCCL and training scripts print at their start: NCCL's version, its interfaces and RDMA devices, and which rank
-uses which device."""
+"""What NCCL and training scripts print at their start: NCCL's version, and which rank uses which device.
+
+The interface and the RDMA devices that NCCL says it uses are those that NCCL_SOCKET_IFNAME and NCCL_IB_HCA leave: no
+list of what the machine has, so they are not read.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from oomph.evidence.environment.formats.interfaces import kind
 from oomph.evidence.environment.found import Found
-from oomph.evidence.environment.model import Interface, RankDevice, TorchBuild
+from oomph.evidence.environment.model import RankDevice, TorchBuild
 from oomph.evidence.environment.parts import Part
 from oomph.evidence.model import Line
 
@@ -20,11 +22,6 @@ _DUPLICATE = re.compile(
 _INIT = re.compile(
     r"rank (\d{1,6}) n[rR]anks (\d{1,6}) cudaDev (\d{1,3})(?: nvmlDev \d{1,3})? busId ([0-9a-f]{1,12})\b"
 )
-_BOOTSTRAP = re.compile(r"(?:Bootstrap : Using|NET/Socket : Using) ([^\n]{1,600})$")
-_SOCKET = re.compile(r"(?:\[\d{1,3}\])?([A-Za-z][\w.-]{0,30}):([0-9A-Fa-f.:%\w]{3,60})<\d{1,5}>")
-_IB = re.compile(r"NET/IB : Using ([^\n]{1,1000})$")
-_HCA = re.compile(r"\[\d{1,3}\]([A-Za-z][\w.-]{1,40}):\d{1,3}(?:\|[\w]{1,20})?/(?:RoCE|IB|SHARP)")
-_NO_IB = re.compile(r"NET/IB : No device found")
 _RANK = re.compile(
     r"\b(?:global[ _])?rank[ :=#]{1,3}(\d{1,5})\b,?"
     r"(?:\s{0,3}[([]?(?:local[ _]rank[ :=]{1,3}(\d{1,3})|using|uses|on|device|current[ _]device|is|->|=>|gpu|"
@@ -37,7 +34,7 @@ _KIND = "log of a job"
 
 
 def parse(part: Part, found: Found) -> None:
-    """NCCL's version, interfaces, devices of ranks."""
+    """NCCL's version, devices of ranks."""
     ranks: list[tuple[int, RankDevice]] = []
     for line in part.lines:
         text = line.text
@@ -89,23 +86,6 @@ def _nccl(part: Part, found: Found, ranks: list[tuple[int, RankDevice]], line: L
                 RankDevice(int(init[1]), quote, device=int(init[3]), bus_id=bus_id(init[4]), host=host),
             )
         )
-    used = _BOOTSTRAP.search(text)
-    if used is not None:
-        found.take(part.source, _KIND)
-        for name, address in _SOCKET.findall(used[1]):
-            # One interface that NCCL chose is not the list of them all.
-            told = "interfaces" in found.told
-            found.add_interface(Interface(name, True, (address,), kind(name)))
-            if not told:
-                found.told.discard("interfaces")
-    if _NO_IB.search(text) is not None:
-        found.take(part.source, _KIND)
-        found.add_rdma()
-    hcas = _IB.search(text)
-    if hcas is not None:
-        found.take(part.source, _KIND)
-        for name in _HCA.findall(hcas[1]):
-            found.add_rdma(name)
 
 
 def bus_id(text: str) -> str:

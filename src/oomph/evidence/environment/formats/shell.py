@@ -210,16 +210,16 @@ class Shell:
             self.all_exported = self.all_exported or "a" in letters or "allexport" in [w.text for w in rest]
             return
         for held, value, _ in given:
-            self._keep(held, value, quote, command=True)
+            if held.upper() == held:  # "a=b, c" of a program's text is no variable
+                self._keep(held, value, quote, command=True)
         if name == "env":
             self._env(rest, quote, depth)
         elif name in _SHELLS:
             self._shell(rest, quote, depth)
-        elif not self._starts(name, rest, quote, depth) and not installs.read(self.found, name, rest, quote):
-            if name in _WRAPPERS:
-                self._wrapped(name, rest, quote, depth)
         elif installs.is_install(name, rest):
-            self.told += 1
+            self.told += int(installs.read(self.found, name, rest, quote))
+        elif not self._starts(name, rest, quote, depth) and name in _WRAPPERS:
+            self._wrapped(name, rest, quote, depth)
 
     def _unset(self, name: str) -> None:
         self.variables[name] = ""
