@@ -36,6 +36,9 @@ def test_the_card_against_the_machine_type() -> None:
         ("a3-megagpu-8g", "nvidia-h100-mega-80gb"),
         ("p4d.24xlarge", "NVIDIA-A100-SXM4-40GB"),
         ("g5.xlarge", "NVIDIA-A10G"),
+        ("p4d.24xlarge", "A100_NVLINK"),
+        ("p4d.24xlarge", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"),
+        ("Standard_NV6ads_A10_v5", "NVIDIA A10-4Q"),
     ],
 )
 def test_labels_that_fit(machine: str, label: str) -> None:

@@ -13,6 +13,7 @@ from tests.diagnose.machine.built import (
     environment,
     not_here,
     problem,
+    told,
     untold,
     variables,
 )
@@ -141,3 +142,11 @@ def test_unknown_values_and_none() -> None:
     assert not_here(
         NcclBadValue, environment(variables=variables(NCCL_SOCKET_IFNAME="eth0", NCCL_BUFFSIZE="x"))
     )
+
+
+def test_a_choice_by_collective_for_an_older_nccl() -> None:
+    choice = variables(NCCL_ALGO="allreduce:tree,ring")
+    old = {"nvidia-nccl-cu12": (told("2.21.5"),)}
+    assert "2.24" in problem(NcclBadValue, environment(variables=choice, packages=old)).says
+    clear(NcclBadValue, environment(variables=choice, packages={"nvidia-nccl-cu12": (told("2.26.2"),)}))
+    clear(NcclBadValue, environment(variables=variables(NCCL_ALGO="^tree"), packages=old))

@@ -14,14 +14,28 @@ _MIG = re.compile(r"[-_ ]mig[-_ ].*", re.IGNORECASE)
 _WORD = re.compile(r"[a-z0-9]+")
 #: GeForce cards with a connector for an NVLink bridge.
 _BRIDGED = ("rtx-3090", "rtx-2080")
+#: What a virtual GPU adds: "GRID T4-16Q" is a part of a T4.
+_VIRTUAL = re.compile(r"(?:^grid )|(?:-[0-9]{1,3}[abcq]\Z)", re.IGNORECASE)
 _EMPTY = frozenset(
-    ("nvidia", "tesla", "geforce", "gpu", "mega", "ultra", "virtual", "workstation", "vws", "shared")
+    (
+        "nvidia",
+        "tesla",
+        "geforce",
+        "gpu",
+        "mega",
+        "ultra",
+        "virtual",
+        "workstation",
+        "vws",
+        "shared",
+        "nvlink",
+    )
 )
 
 
 def meant(name: str) -> tuple[Gpu, ...]:
     """The GPUs that the name can mean; none where it is not known."""
-    text = _MIG.sub("", name)
+    text = _VIRTUAL.sub("", _MIG.sub("", name.strip()))
     try:
         return (gpu(text),)
     except UsageError:

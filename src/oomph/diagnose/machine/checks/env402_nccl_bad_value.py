@@ -13,13 +13,15 @@ from oomph.diagnose.machine.model import (
     Severity,
 )
 from oomph.diagnose.machine.nccl_values import LEVELS, is_level, number, refused_choice
-from oomph.diagnose.machine.settings import counted, export, in_effect
-from oomph.evidence.environment.model import Variable
+from oomph.diagnose.machine.settings import counted, export, in_effect, nccl_version
+from oomph.evidence.environment.model import Environment, Variable
 from oomph.hardware.nccl import NcclVariable, nccl_variables
 
 #: Judged by checks of their own.
 _ELSEWHERE = frozenset(("NCCL_BUFFSIZE", "NCCL_LL_BUFFSIZE", "NCCL_LL128_BUFFSIZE"))
 _NOT_JUDGED = frozenset(("text", "interfaces", "devices"))
+#: parseList got prefixes in this release.
+_BY_COLLECTIVE = (2, 24)
 _YES = frozenset(("true", "yes", "on", "enable", "enabled", "t", "y"))
 
 
@@ -51,7 +53,7 @@ class NcclBadValue(Check):
                 untold.append(one.name)
                 continue
             judged += 1
-            problem = _judged(one, one.value, variable)
+            problem = _judged(one, one.value, variable) or _newer_form(asked.environment, one, variable)
             if problem is not None:
                 problems.append(problem)
         if problems:
@@ -145,6 +147,25 @@ def _choice(one: Variable, value: str, variable: NcclVariable) -> Problem | None
         "word, and fail when no choice is left.",
         right,
         Severity.ERROR,
+    )
+
+
+def _newer_form(environment: Environment, one: Variable, variable: NcclVariable) -> Problem | None:
+    """A choice by collective for an NCCL that does not read it."""
+    installed = nccl_version(environment)
+    if (
+        variable.type not in ("algorithms", "protocols")
+        or installed is None
+        or installed[0] >= _BY_COLLECTIVE
+    ):
+        return None
+    if not set(one.value or "") & set(":;"):
+        return None
+    shown = ".".join(str(part) for part in installed[0])
+    return _problem(
+        one,
+        f"{one.name}={one.value} chooses by collective, which NCCL reads since 2.24, and {shown} is installed.",
+        "It passes over the words that it does not know; what is left holds for all collectives.",
     )
 
 
