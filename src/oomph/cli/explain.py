@@ -7,16 +7,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from oomph.cli.codes import chosen_rules
-from oomph.cli.options import colour_option, quiet_option, redact_option, rule_options
+from oomph.cli.options import colour_option, fan_out_options, quiet_option, redact_option, rule_options
 from oomph.cli.output import check_target, emit, one_line, write_file
 
 if TYPE_CHECKING:
     from oomph.diagnose.model import Diagnosis
+    from oomph.evidence.sources import Elsewhere
     from oomph.report.options import ReportOptions
 
 
@@ -36,6 +37,9 @@ class Request:
     compare: bool | None
     select: tuple[str, ...]
     ignore: tuple[str, ...]
+    engine: str | None
+    jobs: int | None
+    engine_options: tuple[str, ...]
     quiet: bool
     verbose: bool
     colour: str
@@ -88,6 +92,7 @@ class Request:
     help="Say what differs between two runs (text only).  [default: when two logs of different runs both failed]",
 )
 @rule_options
+@fan_out_options
 @quiet_option
 @click.option(
     "-v", "--verbose", is_flag=True, help="Say on stderr what was read; show the traceback of a bug."
@@ -122,6 +127,11 @@ def _run(ctx: click.Context, request: Request) -> int:
     from oomph.cli.settings import load_settings
 
     paths = _paths(ctx, request.paths)
+    if request.engine or request.jobs:
+        if request.follow:
+            raise click.UsageError("--follow watches one log: leave --engine and --jobs out", ctx)
+        if request.compare:
+            raise click.UsageError("--compare looks at two runs: leave --engine and --jobs out", ctx)
     if request.target is not None:
         check_target(request.target, paths)
     settings = load_settings(Path.cwd())
@@ -159,17 +169,20 @@ def _diagnose(
     paths: Sequence[str], select: Sequence[str], ignore: Sequence[str], request: Request
 ) -> Diagnosis:
     from oomph.api import explain
+    from oomph.cli.fan_out import asked_engine
     from oomph.cli.progress import Progress
 
     stdin = None if sys.stdin is None else sys.stdin.buffer  # None: pythonw, or a closed descriptor
     progress = Progress(sys.stderr, verbose=request.verbose, quiet=request.quiet)
 
-    def explain_now() -> Diagnosis:
+    def explain_now(elsewhere: Elsewhere | None = None) -> Diagnosis:
         started = time.monotonic()
-        job = {"job": request.job} if request.job else {}
+        more: dict[str, Any] = {"job": request.job} if request.job else {}
+        if elsewhere is not None:
+            more["elsewhere"] = elsewhere
         try:
             diagnosis = explain(
-                paths, select=select, ignore=ignore, rank=request.rank, progress=progress, stdin=stdin, **job
+                paths, select=select, ignore=ignore, rank=request.rank, progress=progress, stdin=stdin, **more
             )
         finally:
             progress.finish()
@@ -177,13 +190,18 @@ def _diagnose(
             _say_what_was_read(diagnosis, time.monotonic() - started, request)
         return diagnosis
 
-    if not request.follow:
-        return explain_now()
-    from oomph.cli.follow import Watch
-
     def say(sentence: str, *, important: bool = False) -> None:
         if not request.quiet and (important or request.verbose or sys.stderr.isatty()):
-            click.echo(f"oomph: {_shown(sentence, request, paths)}", err=True)
+            click.echo(f"oomph: {one_line(_shown(sentence, request, paths))}", err=True)
+
+    if not request.follow:
+        with asked_engine(request) as engine:
+            if engine is None:
+                return explain_now()
+            from oomph.trial.fanout.logs import reads_elsewhere
+
+            return explain_now(reads_elsewhere(engine, lambda sentence: say(sentence, important=True)))
+    from oomph.cli.follow import Watch
 
     return Watch(paths, explain_now, say).run()
 

@@ -57,6 +57,29 @@ def redact_option(command: F) -> F:
     )
 
 
+def fan_out_options(command: F) -> F:
+    """`--engine`, `--jobs` and `--engine-option`: who reads many files (`cli.fan_out`)."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(["local", "slurm", "ray"]),
+        help="Have many files read by tasks of this engine; the answer is the same.  [default: local with --jobs]",
+    )
+    jobs = click.option(
+        "--jobs",
+        metavar="N",
+        type=click.IntRange(min=1, max=10_000),
+        help="So many tasks at once.  [default with --engine local: one for each CPU, else 8]",
+    )
+    option = click.option(
+        "--engine-option",
+        "engine_options",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="An option of the engine (partition=cpu for slurm): docs/engines.md.",
+    )
+    return engine(jobs(option(command)))
+
+
 def quiet_option(command: F) -> F:
     """`-q`."""
     return click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")(command)

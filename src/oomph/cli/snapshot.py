@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from oomph.cli.options import colour_option, quiet_option, redact_option, rule_options
+from oomph.cli.options import colour_option, fan_out_options, quiet_option, redact_option, rule_options
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,9 @@ class Request:
     redact: bool
     select: tuple[str, ...]
     ignore: tuple[str, ...]
+    engine: str | None
+    jobs: int | None
+    engine_options: tuple[str, ...]
     quiet: bool
     verbose: bool
     colour: str
@@ -119,6 +122,7 @@ def _complete_words(ctx: click.Context, param: click.Parameter, incomplete: str)
 )
 @redact_option
 @rule_options
+@fan_out_options
 @quiet_option
 @click.option(
     "-v",

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oomph.cli.progress import Progress
 from oomph.errors import InputError
 
 if TYPE_CHECKING:
     from oomph.cli.snapshot import Request
+    from oomph.cli.snapshot_far import FarAnswers
     from oomph.diagnose.snapshot.analysis import Analysis
     from oomph.diagnose.snapshot.model import SnapshotReport
+    from oomph.trial.engine import Engine
 
 #: Bytes at the start of a file that tell whether it is text.
 _HEAD = 4096
@@ -43,13 +46,28 @@ def read_all(
     Raises InputError when none could be read, UsageError for an option that a file cannot do (a moment beyond its
     end).
     """
+    from oomph.cli.fan_out import asked_engine
+
     answers: list[Answer] = []
     refused: list[str] = []
-    for path in request.files:
-        try:
-            answers.append(_read(request, path, capacity_bytes, rules, say))
-        except InputError as error:
-            refused.append(refusal(path, error))
+    options = {
+        "at": request.at,
+        "device": request.device,
+        "capacity_bytes": capacity_bytes,
+        "what_if": request.what_if,
+        "select": rules[0],
+        "ignore": rules[1],
+    }
+    with asked_engine(request) as engine, _far(request.files, options, engine, say) as far:
+        for number, path in enumerate(request.files):
+            found = far(number)
+            try:
+                if found is None:
+                    answers.append(_read(request, path, options, say))
+                else:
+                    answers.append(Answer(path, *found))
+            except InputError as error:
+                refused.append(refusal(path, error))
     if not answers:
         for sentence in refused[:-1]:
             say(sentence)
@@ -57,11 +75,21 @@ def read_all(
     return answers, refused
 
 
+def _far(
+    files: Sequence[str], options: Mapping[str, Any], engine: Engine | None, say: Say
+) -> AbstractContextManager[FarAnswers]:
+    """What others have read of the files; nothing without an engine."""
+    if engine is None:
+        return nullcontext(lambda _: None)
+    from oomph.cli.snapshot_far import far_answers
+
+    return far_answers(files, options, engine, say)
+
+
 def _read(
     request: Request,
     path: str,
-    capacity_bytes: int | None,
-    rules: tuple[Sequence[str], Sequence[str]],
+    options: Mapping[str, Any],
     say: Say,
 ) -> Answer:
     from oomph.api import snapshot_with_analyses
@@ -74,16 +102,7 @@ def _read(
         progress.stage(f"{what} {size / 10**6:,.0f} MB", size)
 
     try:
-        report, analyses = snapshot_with_analyses(
-            path,
-            at=request.at,
-            device=request.device,
-            capacity_bytes=capacity_bytes,
-            what_if=request.what_if,
-            select=rules[0],
-            ignore=rules[1],
-            stage=stage,
-        )
+        report, analyses = snapshot_with_analyses(path, **options, stage=stage)
     finally:
         progress.finish()
     if request.verbose and not request.quiet:
