@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from oomph.cli.repro import Request
     from oomph.diagnose.case import Case
     from oomph.diagnose.model import Diagnosis
+    from oomph.evidence.run.data import RunData
 
 #: The word for a whole step.
 _ALL = "all"
@@ -30,10 +31,10 @@ def asked_of(request: Request) -> Asked:
     if len(runs) > 1:
         raise UsageError(f"{runs[0]} and {runs[1]} are two runs: a script reproduces one")
     given = (*jobs, *request.job)
-    if runs and not logs and not traces:
-        asked = _of_run(request, runs[0], given)
+    if runs:
+        asked = _of_run(request, runs[0], (*logs, *traces), given)
     elif logs:
-        asked = _of_log(request, (*logs, *runs), given)
+        asked = _of_log(request, (*logs, *traces), given)
     elif traces:
         asked = _of_trace(request, traces, given)
     else:
@@ -62,41 +63,72 @@ def _of_plan(request: Request, given: tuple[str, ...]) -> Asked:
     return dataclasses.replace(asked, phase=fails)
 
 
-def _of_run(request: Request, name: str, given: tuple[str, ...]) -> Asked:
-    """A run of `oomph record`: its own job, or the one that was named, and the phase in which it failed."""
+def _of_run(request: Request, name: str, beside: tuple[str, ...], given: tuple[str, ...]) -> Asked:
+    """A run of `oomph record`: its own job, or the one that was named, and the phase in which it failed. `beside`: logs
+    and snapshots of the same failure."""
     from oomph.cli.verify_named import run_named
 
     data = run_named(name)
-    if given:
-        understood = _understood(request, given)
-    else:
-        from oomph.diagnose.verify.against.recorded_job import recorded_job
-        from oomph.job.defaults import with_defaults
-
-        try:
-            ran = recorded_job(data)
-        except OomphError as error:
-            why = str(error).partition(": name the job")[0]
-            raise UsageError(
-                f"{name}: {why}; --job JOB gives it (a job file, a config.json, or a model's name)"
-            ) from None
-        job, assumptions = with_defaults(ran.job, ran.said)
-        understood = _with_flags(request, job)
-        more = [] if _is_said("optimizer.name", ran.said) or _flagged(request, "optimizer") else [_OPTIMIZER]
-        if not _is_said("method", ran.said) and not _flagged(request, "method", "lora", "qlora"):
-            more.append(_METHOD)
-        understood = dataclasses.replace(
-            understood,
-            assumptions=(*assumptions, *more, *understood.assumptions),
-            unsupported=(*ran.unsupported, *understood.unsupported),
-        )
+    understood = _understood(request, given) if given else _recorded(request, name, data)
     phase: Phase | None = None
     facts = [f"The job is that of the run {name}."]
     if data.path:
-        diagnosis, _ = _diagnosed(request, (str(data.path),), ())
+        diagnosis, _ = _diagnosed(request, (str(data.path), *beside), ())
         phase, said = _failure(diagnosis)
         facts += said
     return dataclasses.replace(_from(understood, tuple(facts)), phase=phase)
+
+
+def _recorded(request: Request, name: str, data: RunData) -> Understood:
+    """The job that the run itself recorded, with the flags."""
+    from oomph.diagnose.verify.against.recorded_job import recorded_job
+    from oomph.job.defaults import with_defaults
+
+    try:
+        ran = recorded_job(data)
+    except OomphError as error:
+        why = str(error).partition(": name the job")[0]
+        raise UsageError(
+            f"{name}: {why}; --job JOB gives it (a job file, a config.json, or a model's name)"
+        ) from None
+    job, assumptions = with_defaults(ran.job, ran.said)
+    more = [] if _is_said("optimizer.name", ran.said) or _flagged(request, "optimizer") else [_OPTIMIZER]
+    if not _is_said("method", ran.said) and not _flagged(request, "method", "lora", "qlora"):
+        more.append(_METHOD)
+    assumptions = _but_flags(request, assumptions)
+    if _open(assumptions):
+        raise UsageError(f"{name}: the run did not record {_open(assumptions)}")
+    understood = _with_flags(request, job)
+    return dataclasses.replace(
+        understood,
+        assumptions=(*assumptions, *more, *understood.assumptions),
+        notes=(*ran.notes, *understood.notes),
+        unsupported=(*ran.unsupported, *understood.unsupported),
+    )
+
+
+#: Beginnings of `with_defaults`' sentences, the flags that settle what they are about, and what to call it.
+_SETTLED = (
+    ("Micro-batch of", ("batch",), "the batch (--batch N)"),
+    ("Sequences of", ("seq",), "the length of the sequences (--seq N)"),
+    ("Precision:", ("precision",), ""),
+    ("Adapters on", ("lora_targets",), ""),
+    ("DDP over", ("ddp", "fsdp", "fsdp1", "zero"), ""),
+)
+
+
+def _but_flags(request: Request, assumptions: tuple[str, ...]) -> tuple[str, ...]:
+    """Without what a flag says."""
+    settled = tuple(start for start, flags, _ in _SETTLED if _flagged(request, *flags))
+    return tuple(each for each in assumptions if not settled or not each.startswith(settled))
+
+
+def _open(assumptions: tuple[str, ...]) -> str:
+    """What a script of a job that failed cannot do without, where it was assumed; "" where it is known."""
+    missing = [
+        words for start, _, words in _SETTLED if words and any(each.startswith(start) for each in assumptions)
+    ]
+    return " and ".join(missing)
 
 
 _OPTIMIZER = "The optimizer is AdamW (foreach): the run did not record it (--optimizer)."
@@ -130,14 +162,27 @@ def _of_log(request: Request, logs: tuple[str, ...], given: tuple[str, ...]) -> 
 
     found = job_of(case, read_given(given) if given else Given())
     if isinstance(found, str):
-        if given:
-            # Flags may say what neither the log nor the files do.
-            understood = _understood(request, given)
-            return dataclasses.replace(_from(understood, tuple(facts)), phase=phase)
-        raise UsageError(f"{found} (a job file, a config.json and the trainer's files, or a model's name)")
+        if not given:
+            raise UsageError(_without_end(found) + _FILES)
+        # Flags may say what neither the log nor the files do.
+        understood = _understood(request, given)
+        missing = _open(understood.assumptions)
+        if missing:
+            raise UsageError(f"{_without_end(found)}; here missing: {missing}")
+        # What was missing is there now; what contradicts the log stays to be read.
+        against = () if found.startswith("Neither the log") else (found,)
+        asked = _from(understood, (*facts, f"The job is that of {', '.join(given)}.", *against))
+        return dataclasses.replace(asked, phase=phase)
     understood = _with_flags(request, found.job)
-    asked = _from(understood, (*facts, *found.notes))
-    return dataclasses.replace(asked.also(*found.assumptions), phase=phase)
+    asked = _from(understood, (*facts, *map(_sentence, found.notes)))
+    return dataclasses.replace(asked.also(*_but_flags(request, found.assumptions)), phase=phase)
+
+
+_FILES = " (a job file, a config.json and the trainer's files, or a model's name)"
+
+
+def _without_end(sentence: str) -> str:
+    return sentence.rstrip(".")
 
 
 def _of_trace(request: Request, traces: tuple[str, ...], given: tuple[str, ...]) -> Asked:
@@ -186,10 +231,17 @@ def _failure(diagnosis: Diagnosis) -> tuple[Phase | None, list[str]]:
 def _from(understood: Understood, facts: tuple[str, ...]) -> Asked:
     return Asked(
         understood.job,
-        facts=(*facts, *understood.notes),
+        facts=(*facts, *map(_sentence, understood.notes)),
         assumed=understood.assumptions,
         unsupported=understood.unsupported,
     )
+
+
+def _sentence(note: str) -> str:
+    """With a capital where it begins with a plain word, and a full stop."""
+    if note.partition(" ")[0].isalpha():
+        note = note[:1].upper() + note[1:]
+    return note if note.endswith((".", "!", "?")) else f"{note}."
 
 
 def _understood(request: Request, inputs: tuple[str, ...]) -> Understood:

@@ -32,11 +32,11 @@ class Phases:
             raise Reached
 
     def show(self, rank):
-        if not self.on_gpu:
-            print(f"rank {rank}: done; PyTorch counts no memory on the CPU, `oomph record` does")
+        lines = [] if self.on_gpu else ["done; PyTorch counts no memory on the CPU, `oomph record` does"]
         for name, (allocated, reserved) in self.peaks.items():
             gib = f"{allocated / 2**30:.2f} GiB allocated, {reserved / 2**30:.2f} GiB reserved"
-            print(f"rank {rank}: {name:<9} at most {gib}")
+            lines.append(f"{name:<9} at most {gib}")
+        sys.stdout.write("".join(f"rank {rank}: {line}\\n" for line in lines))
 '''
 
 

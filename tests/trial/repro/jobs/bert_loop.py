@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - an ordinary script
 """A masked language model in fp32 with SGD and momentum."""
 
 import torch

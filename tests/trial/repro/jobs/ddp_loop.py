@@ -1,3 +1,4 @@
+# ruff: noqa: B007 - an ordinary script
 """DDP over two ranks with accumulation: gradients are reduced in the last micro-batch."""
 
 import contextlib

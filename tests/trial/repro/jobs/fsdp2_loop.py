@@ -1,3 +1,4 @@
+# ruff: noqa: B007 - an ordinary script
 """FSDP2 over two ranks with mixed precision, and checkpoints."""
 
 import os

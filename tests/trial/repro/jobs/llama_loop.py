@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - an ordinary script
 """A loop of one's own: fp32 weights under bf16 autocast, fused AdamW, an evaluation after some steps."""
 
 import torch

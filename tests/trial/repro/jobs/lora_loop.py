@@ -1,3 +1,4 @@
+# ruff: noqa: B007 - an ordinary script
 """LoRA beside bf16 weights, with checkpoints."""
 
 import torch
@@ -18,7 +19,12 @@ model.config.use_cache = False
 model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 model = get_peft_model(
     model,
-    LoraConfig(r=16, lora_dropout=0.05, target_modules=["q_proj", "k_proj", "v_proj", "o_proj"], task_type="CAUSAL_LM"),
+    LoraConfig(
+        r=16,
+        lora_dropout=0.05,
+        target_modules=["q_proj", "k_proj", "v_proj", "o_proj"],
+        task_type="CAUSAL_LM",
+    ),
 )
 model.enable_input_require_grads()
 model.cuda()

@@ -1,3 +1,4 @@
+# ruff: noqa: B007 - an ordinary script
 """A classifier of images in fp16 with a gradient scaler."""
 
 import torch
