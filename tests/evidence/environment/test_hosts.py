@@ -144,6 +144,13 @@ def test_limits(tmp_path) -> None:
     )
     assert told.host.shm_bytes.value == 131884472 * KIB
     assert told.host.memlock_bytes.value == -1
+    told = given(tmp_path, "shm on /dev/shm type tmpfs (rw,nosuid,nodev,noexec,relatime,size=65536k)\n")
+    assert told.host.shm_bytes.value == 64 * MIB
+    told = given(
+        tmp_path,
+        "Filesystem  Type   Size  Used Avail Use% Mounted on\ntmpfs       tmpfs  504G     0  504G   0% /dev/shm\n",
+    )
+    assert (told.host.shm_bytes.value, told.host.shm_free_bytes.value) == (504 * GIB, 504 * GIB)
     told = given(tmp_path, "Max locked memory         67108864             67108864             bytes\n")
     assert told.host.memlock_bytes.value == 64 * MIB
 
@@ -212,6 +219,9 @@ def test_nvcc(tmp_path) -> None:
         ('{"compute": {"vmSize": "Standard_ND96asr_v4", "location": "eastus"}}\n', "Standard_ND96asr_v4", "Azure"),
         ('{\n  "accountId" : "1",\n  "instanceType" : "p5.48xlarge"\n}\n', "p5.48xlarge", "AWS"),
         ("System Information\n\tManufacturer: Amazon EC2\n\tProduct Name: g6e.12xlarge\n", "g6e.12xlarge", "AWS"),
+        ('{"Reservations": [{"Instances": [{"InstanceType": "g6.xlarge", "x": 1}]}]}\n', "g6.xlarge", "AWS"),
+        ('{\n "hardwareProfile": {\n  "vmSize": "Standard_NV6ads_A10_v5"\n }\n}\n', "Standard_NV6ads_A10_v5", "Azure"),
+        ('{"instance_type": {"name": "gpu_8x_a100"}}\n', "gpu_8x_a100", "Lambda"),
         ("$ curl -s http://169.254.169.254/latest/meta-data/instance-type\ng4dn.xlarge\n", "g4dn.xlarge", "AWS"),
     ],
 )  # fmt: skip

@@ -269,3 +269,31 @@ def test_commands_of_prompts_and_of_a_report(tmp_path) -> None:
 )
 def test_other_shells(tmp_path, text: str) -> None:
     assert scripted(given(tmp_path, text)) == {"NCCL_DEBUG": "INFO"}
+
+
+def test_scontrol(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        JobId=48123 JobName=fsdp
+           UserId=me(1000) GroupId=me(1000) MCS_label=N/A
+           JobState=RUNNING Reason=None Dependency=(null)
+           NumNodes=2 NumCPUs=192 NumTasks=16 CPUs/Task=12 ReqB:S:C:T=0:0:*:*
+           ReqTRES=cpu=192,mem=2000G,node=2,billing=192,gres/gpu=16
+           AllocTRES=cpu=192,mem=2000G,node=2,billing=192,gres/gpu=16,gres/gpu:a100=16
+           TresPerNode=gres/gpu:a100:8
+        """,
+    )
+    (job,) = told.launches
+    assert (job.nodes, job.processes, job.gpus, job.memory_bytes) == (2, 8, 8, 1000 * GIB)
+    assert [one.value for one in told.expected_gpus] == ["a100"]
+    told = given(
+        tmp_path,
+        """
+        NodeName=g17 Arch=x86_64 CoresPerSocket=64
+           CPUAlloc=0 CPUEfctv=256 CPUTot=256 CPULoad=0.10
+           Gres=gpu:a100:8(S:0-1)
+           RealMemory=1031000 AllocMem=0 FreeMem=900000 Sockets=2 Boards=1
+        """,
+    )
+    assert (told.host.vcpus.value, told.host.ram_bytes.value) == (256, 1031000 * 2**20)

@@ -124,3 +124,11 @@ def test_what_says_container_and_wsl(tmp_path) -> None:
     assert told.container.value == "Kubernetes"
     told = given(tmp_path, "WSL_DISTRO_NAME=Ubuntu\nNCCL_DEBUG=INFO\n")
     assert told.wsl.value
+
+
+def test_os_environ(tmp_path) -> None:
+    told = given(tmp_path, "environ({'PATH': '/bin', 'NCCL_DEBUG': 'INFO', 'RANK': '2', 'A': \"it's\"})\n")
+    assert values(told) == {"PATH": "/bin", "NCCL_DEBUG": "INFO", "RANK": "2", "A": "it's"}
+    assert told.variable("NCCL_DEBUG").rank == 2
+    told = given(tmp_path, '{"PATH": "/bin", "NCCL_DEBUG": "WARN"}\n')
+    assert values(told)["NCCL_DEBUG"] == "WARN"

@@ -25,6 +25,7 @@ from oomph.evidence.model import Quote
 
 #: More of one kind are not kept: a kernel log repeats an Xid by the thousand.
 _MOST = 5_000
+_SEVERAL = "the files seem to be of more than one machine ({}): give those of one machine at a time"
 #: What changes from one moment to the next: the later text counts.
 _MOVING = frozenset({"used_bytes", "free_bytes", "utilization", "processes", "quote"})
 
@@ -71,7 +72,9 @@ class Found:
     def tell(self, name: str, value: object, quote: Quote) -> None:
         """One of the single values (hostname, system, wsl, container, provider, machine_type, driver_cuda). The first
         that was told stays."""
-        self.values.setdefault(name, Told(value, quote))
+        held = self.values.setdefault(name, Told(value, quote))
+        if name == "hostname" and held.value != value:
+            self.note(_SEVERAL.format(f"they name {held.value} and {value}"))
 
     def add(self, name: str, value: str, quote: Quote) -> None:
         """One of drivers, driver_libraries, toolkits, images, expected_gpus. Each value once."""
@@ -106,6 +109,8 @@ class Found:
             if _same_card(held, card):
                 self.cards[index] = _merged(held, card)
                 return
+            if held.index is not None and held.index == card.index and held.uuid and card.uuid:
+                self.note(_SEVERAL.format(f"GPU {card.index} is {held.uuid} and {card.uuid}"))
         if len(self.cards) < 512:
             self.cards.append(card)
 

@@ -109,7 +109,8 @@ def _pieces(source: str, lines: Sequence[Line]) -> Iterator[Part]:
             fenced = not fenced
             current = Part(source, [], language=fence[1].lower() if fenced else "")
             continue
-        command = None if script else _command(text)
+        inside = bool(current.lines) and current.lines[0].text.lstrip().startswith("#!")
+        command = None if script or (inside and text.lstrip()[:1] == "#") else _command(text)
         if command is not None:
             yield current
             typed = Command(command[0], line, command[1]) if command[0] else None

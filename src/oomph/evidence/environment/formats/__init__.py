@@ -22,6 +22,7 @@ from oomph.evidence.environment.formats import (
     packages,
     processes,
     rdma,
+    scontrol,
     scripts,
     smi_csv,
     smi_list,
@@ -62,6 +63,7 @@ _LINES = (
     machine_types.parse,
     nccl_log.parse,
     processes.parse,
+    scontrol.parse,
 )
 
 

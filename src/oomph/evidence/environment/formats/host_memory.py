@@ -26,13 +26,15 @@ _FREE_UNITS = {
     "--tebi": TIB, "--kilo": 10**3, "--mega": 10**6, "--giga": 10**9, "--tera": 10**12,
 }  # fmt: skip
 _DF = re.compile(
-    r"(?:\S{1,80}\s{1,40})?(\d[\d.]{0,15}[KMGT]?i?)\s{1,20}(\S{1,16})\s{1,20}(\S{1,16})\s{1,12}\d{1,3}%\s{1,8}/dev/shm/?\s*$"
+    r"(?:\S{1,80}\s{1,40}){0,2}?(\d[\d.]{0,15}[KMGT]?i?)\s{1,20}(\S{1,16})\s{1,20}(\S{1,16})\s{1,12}\d{1,3}%\s{1,8}/dev/shm/?\s*$"
 )
 _DF_HEADER = re.compile(
     r"Filesystem\s{1,80}(?:Type\s{1,20})?(Size|1K-blocks|1M-blocks|1G-blocks|1B-blocks|1024-blocks|Inodes)\b"
 )
 _DF_UNITS = {"1K-blocks": KIB, "1024-blocks": KIB, "1M-blocks": MIB, "1G-blocks": GIB, "1B-blocks": 1}
-_SHM_MOUNT = re.compile(r"\S{1,40} on /dev/shm type tmpfs \([^)\n]{0,200}?size=(\d{1,12})(k|m|g|)[,)]")
+_SHM_MOUNT = re.compile(
+    r"\S{1,40} (?:on )?/dev/shm (?:type )?tmpfs \(?[^)\n]{0,200}?size=(\d{1,12})(k|m|g)(?:[,)]|\s|$)"
+)
 _ULIMIT = re.compile(
     r"max locked memory\s{1,40}(?:\((kbytes|bytes), -l\)|-l \((kbytes)\))\s{1,20}(unlimited|\d{1,18})"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from oomph.evidence.environment.found import Found
@@ -19,6 +18,11 @@ _LAMBDA = re.compile(r"gpu_\d{1,2}x_[a-z0-9_]{2,30}\Z")
 _DMI = re.compile(
     r"(?:.{0,120}?/)?(sys_vendor|product_name|board_vendor|chassis_asset_tag|Manufacturer|Product Name):"
     r"\s{0,8}(\S[^\n]{0,80})$"
+)
+#: Fields of instance metadata and of the clouds' own tools: AWS' identity document and describe-instances, Azure's
+#: instance metadata and `az vm show`, Lambda's API.
+_FIELD = re.compile(
+    r"\"?\b(?:vmSize|[iI]nstanceType|instance_type|instance-type)\"?\s{0,4}[:=]\s{0,4}(?:\{\s{0,8}\"name\":\s{0,4})?\"?([\w./:-]{3,200})"
 )
 _VENDORS = (
     ("Amazon", "AWS"),
@@ -43,18 +47,20 @@ def parse(part: Part, found: Found) -> None:
     named = part.name.startswith(("product_name", "sys_vendor", "machine-type", "instance-type", "vmsize"))
     for line in part.lines[:5_000]:
         text = line.text.strip()
-        if not text or len(text) > 400:
+        if not text or len(text) > 20_000:
+            continue
+        field = _FIELD.search(text) if '"' in text or ":" in text else None
+        if field is not None and _named(part, found, line, field[1].rpartition("/")[2]):
             continue
         google = _GCP.search(text)
         if google is not None:
             _told(part, found, line, google[1], "Google Cloud")
             continue
-        field = _DMI.match(text)
-        if field is not None:
-            _dmi(part, found, line, field[2].strip())
-        elif asked or metadata or named:
+        dmi = _DMI.match(text) if len(text) < 400 else None
+        if dmi is not None:
+            _dmi(part, found, line, dmi[2].strip())
+        elif (asked or metadata or named) and len(text) < 400:
             _dmi(part, found, line, text)
-    _document(part, found)
 
 
 def _told(part: Part, found: Found, line: Line, machine: str, provider: str) -> None:
@@ -64,45 +70,19 @@ def _told(part: Part, found: Found, line: Line, machine: str, provider: str) -> 
     found.tell("provider", provider, quote)
 
 
+def _named(part: Part, found: Found, line: Line, value: str) -> bool:
+    """Is the word a machine of a cloud?"""
+    for pattern, provider in ((_AWS, "AWS"), (_AZURE, "Azure"), (_LAMBDA, "Lambda")):
+        if pattern.match(value):
+            _told(part, found, line, value, provider)
+            return True
+    return False
+
+
 def _dmi(part: Part, found: Found, line: Line, value: str) -> None:
-    if _AWS.match(value):
-        _told(part, found, line, value, "AWS")
-    elif _AZURE.match(value):
-        _told(part, found, line, value, "Azure")
-    elif _LAMBDA.match(value):
-        _told(part, found, line, value, "Lambda")
-    else:
+    if not _named(part, found, line, value):
         for vendor, provider in _VENDORS:
             if value.startswith(vendor) and len(value) < 60:
                 found.take(part.source, _KIND)
                 found.tell("provider", provider, part.quote(line))
                 return
-
-
-def _document(part: Part, found: Found) -> None:
-    """Instance metadata as JSON: AWS' identity document, Azure's instance metadata, Google's instance or `gcloud`."""
-    text = part.text.strip()
-    if (
-        not text.startswith("{")
-        or len(text) > 2_000_000
-        or not re.search(r"instanceType|vmSize|machineType|instance_type", text)
-    ):
-        return
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(document, dict):
-        return
-    compute = document.get("compute")
-    inner = compute if isinstance(compute, dict) else document
-    for key, provider in (("vmSize", "Azure"), ("instanceType", "AWS"), ("machineType", "Google Cloud")):
-        value = inner.get(key)
-        if isinstance(value, str) and 2 < len(value) < 200:
-            line = next((one for one in part.lines if f'"{key}"' in one.text), part.lines[0])
-            _told(part, found, line, value.rpartition("/")[2], provider)
-            return
-    kind = document.get("instance_type")
-    name = kind.get("name") if isinstance(kind, dict) else kind
-    if isinstance(name, str) and _LAMBDA.match(name):
-        _told(part, found, part.lines[0], name, "Lambda")

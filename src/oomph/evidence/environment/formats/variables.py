@@ -14,6 +14,7 @@ from oomph.evidence.model import Line, Quote
 _ASSIGNED = re.compile(
     r"(declare -[a-zA-Z-]{1,6} |export |typeset -x )?([A-Za-z_][A-Za-z0-9_]{0,127})=(.*)$", re.DOTALL
 )
+_PAIR = re.compile(r"(['\"])([A-Za-z_]\w{0,127})\1: (['\"])((?:(?!\3)[^\\\n]|\\.){0,8000})\3")
 _PROGRAMS = frozenset({"env", "printenv", "export", "set", "declare"})
 #: Variables that every process has: where they stand, the text is a dump.
 _EVERYWHERE = frozenset(
@@ -38,6 +39,7 @@ class _Dump:
 
 def parse(part: Part, found: Found) -> None:
     """Variables with scope "process", and what they say of host, container and WSL."""
+    _mapping(part, found)
     rows = [(line, match) for line in part.lines if (match := _match(line)) is not None]
     if not rows:
         return
@@ -52,6 +54,18 @@ def parse(part: Part, found: Found) -> None:
         dumps[-1].names.add(name)
         dumps[-1].rows.append((name, value, part.quote(line), line.rank))
     for dump in dumps:
+        _keep(part, found, dump)
+
+
+def _mapping(part: Part, found: Found) -> None:
+    """`print(os.environ)`, or its items as JSON."""
+    for line in part.lines:
+        text = line.text
+        if "environ({" not in text and not ('"PATH": "' in text and text.lstrip()[:1] == "{"):
+            continue
+        dump = _Dump()
+        for pair in _PAIR.finditer(text[:200_000]):
+            dump.rows.append((pair[2], pair[4], part.quote(line), line.rank))
         _keep(part, found, dump)
 
 
@@ -92,6 +106,7 @@ def _unquoted(value: str) -> str:
 
 def _keep(part: Part, found: Found, dump: _Dump) -> None:
     rank = part.rank
+    printed = part.program in ("env", "printenv") or len(_EVERYWHERE & {row[0] for row in dump.rows}) >= 3
     for name in _RANKS:
         told = next((value for held, value, _, _ in dump.rows if held == name), None)
         if told is not None and told.isdigit() and len(told) < 7:
@@ -99,8 +114,8 @@ def _keep(part: Part, found: Found, dump: _Dump) -> None:
             break
     for name, value, quote, line_rank in dump.rows:
         found.take(part.source, "environment variables")
-        # `set -u` prints, and .env files hold, references that are not expanded.
-        known = None if re.search(r"\$\{?[A-Za-z_]", value) and name != "PS1" else value
+        # `env` prints what there is; a file of settings may hold references that are not expanded.
+        known = None if not printed and re.search(r"\$\{?[A-Za-z_]", value) else value
         found.add_variable(
             Variable(name, known, "process", quote, rank=line_rank if line_rank is not None else rank)
         )
@@ -114,6 +129,8 @@ def _surroundings(found: Found, name: str, value: str, quote: Quote) -> None:
             found.tell("container", "Docker", quote)
     elif name == "KUBERNETES_SERVICE_HOST":
         found.tell("container", "Kubernetes", quote)
+    elif name == "NVIDIA_DRIVER_CAPABILITIES":
+        found.tell("container", "an image that asks for GPUs", quote)
     elif name == "container":
         found.tell("container", value, quote)
     elif name in ("WSL_DISTRO_NAME", "WSLENV", "WSL_INTEROP"):
