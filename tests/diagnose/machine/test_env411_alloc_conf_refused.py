@@ -33,6 +33,10 @@ NEW, OLD = torch("2.13.0"), torch("2.4.1")
         ),
         ("'expandable_segments:True'", "expandable_segments:True"),
         ("expandable_segment:True", "expandable_segments:True"),
+        (
+            "max_split_size_mb:128 garbage_collection_threshold:0.8",
+            "max_split_size_mb:128,garbage_collection_threshold:0.8",
+        ),
         ("garbage_collection_threshold:80", "garbage_collection_threshold:0.8"),
         ("garbage_collection_threshold:1.0", ""),
         ("roundup_power2_divisions:3", ""),

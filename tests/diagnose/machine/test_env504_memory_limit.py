@@ -31,6 +31,14 @@ def test_all_gpus_and_little_ram() -> None:
     assert found.paste == "#SBATCH --mem=0"
 
 
+def test_what_a_pod_may_ask_for() -> None:
+    """a2-highgpu-8g has 680 GiB: nine tenths are 612."""
+    made = environment(
+        machine_type=told("a2-highgpu-8g"), launches=(launch("Kubernetes", gpus=8, memory_bytes=32 * GIB),)
+    )
+    assert problem(MemoryLimit, made).paste == "resources: {limits: {memory: 612Gi}}"
+
+
 def test_both_sides_of_half_its_part() -> None:
     """2 of 8 GPUs of 800 GiB: its part is 200 GiB, half of it 100 GiB."""
     for size, fine in ((100 * GIB, True), (100 * GIB - 1, False)):

@@ -19,6 +19,8 @@ NAMES = (CUDA_NAME, GENERIC_NAME)
 _VERSIONS = ((2, 1), (2, 4), (2, 6), (2, 9), (2, 10), (2, 13), (2, 14))
 _ASSIGNMENT = re.compile(r"(?<=[a-z])\s*=\s*")
 _TRUTH = re.compile(r"(?<=:)(true|false|1|0|yes|no|on|off)(?=[,\s]|\Z)", re.IGNORECASE)
+#: A blank where a comma belongs: before the next option.
+_BLANK = re.compile(r"\s*,?\s+(?=[a-z_]{4,60}\s*[:=])")
 #: A share that was written in percent.
 _PERCENT = re.compile(r"[1-9][0-9]")
 _YES = frozenset(("true", "1", "yes", "on"))
@@ -84,7 +86,8 @@ def options_of(text: str) -> dict[str, str]:
 
 def corrected(text: str, torch: tuple[int, int] | None) -> str:
     """The text as it was probably meant, where PyTorch takes that; "" where nothing was found."""
-    fixed = _ASSIGNMENT.sub(":", text.strip().strip("\"'").replace(";", ","))
+    fixed = _BLANK.sub(",", text.strip().strip("\"'").replace(";", ","))
+    fixed = _ASSIGNMENT.sub(":", fixed)
     fixed = re.sub(r"\s+", "", fixed).strip(",")
     fixed = _TRUTH.sub(lambda match: "True" if match[1].lower() in _YES else "False", fixed)
     parts = []

@@ -90,12 +90,9 @@ def _number(one: Variable, value: str, variable: NcclVariable) -> Problem | None
             if meant is None and quoted.isascii() and quoted.isdigit() and len(quoted) < 20
             else meant
         )
-        does = (
-            f"The switch is {'off' if read.value == 0 else 'on'}: {variable.effect or 'what it switches'} "
-            "does not come of the word."
-            if variable.type == "switch"
-            else ""
-        )
+        does = ""
+        if variable.type == "switch":
+            does = f"The switch is {'on' if read.value else 'off'}, whatever the word says."
         return _problem(
             one,
             f"{one.name}={value} is no number: NCCL reads {read.value}.",

@@ -8,7 +8,7 @@ from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, Not
 from oomph.diagnose.machine.settings import gpus, machine_of
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Environment
-from oomph.units import format_bytes
+from oomph.units import GIB, format_bytes
 
 #: Below half of its part of the RAM, a job that takes the GPUs leaves the rest to nobody.
 _LEAST_SHARE = 0.5
@@ -89,7 +89,7 @@ def _judge(environment: Environment, limit: Limit, machine: Limit) -> Answer:
             says=f"{limit.what[0].upper()}{limit.what[1:]} is {sizes}: {percent:.0f} %, while {why}.",
             does="Loading and offloading have that much for all ranks together; beyond it a process is killed.",
             fix=f"Ask for its part of the RAM, {format_bytes(int(part))} less what the system keeps for itself.",
-            paste="#SBATCH --mem=0" if any(one.program in _SLURM for one in environment.launches) else "",
+            paste=_paste(limit, int(part)),
             subject="memory limit",
             severity=Severity.WARNING,
             certainty=Certainty.LIKELY,
@@ -97,6 +97,16 @@ def _judge(environment: Environment, limit: Limit, machine: Limit) -> Answer:
             evidence=evidence,
         ),
     )
+
+
+def _paste(limit: Limit, part_bytes: int) -> str:
+    """The line for whoever sets the limit; a node keeps about a tenth of its RAM from pods."""
+    if any(limit.what.endswith(one) for one in _SLURM):
+        return "#SBATCH --mem=0"
+    gib = part_bytes * 9 // 10 // GIB
+    if limit.what.endswith("Kubernetes"):
+        return f"resources: {{limits: {{memory: {gib}Gi}}}}"
+    return f"--memory={gib}g" if limit.what.endswith((" run", " compose")) else ""
 
 
 def _share(environment: Environment) -> tuple[float | None, str]:
