@@ -73,8 +73,11 @@ class FakeEngine:
     options: list[Any] = field(default_factory=list)
     text: str = "the answer"
 
-    def explain(self, paths, *, select=(), ignore=(), rank=None, progress=None, stdin=None, job=None):
+    def explain(
+        self, paths, *, select=(), ignore=(), rank=None, progress=None, stdin=None, job=None, elsewhere=None
+    ):
         asked = {"select": select, "ignore": ignore, "rank": rank, "stdin": stdin, "job": job}
+        assert elsewhere is None
         self.asked.append({"paths": tuple(paths), **asked})
         if progress is not None:
             progress(1, 2)

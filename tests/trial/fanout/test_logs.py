@@ -123,7 +123,7 @@ def answers(*words: str) -> list[tuple[int, str]]:
 
 
 def test_the_command_says_the_same(folder):
-    for path in (*folder.glob("rank_1[0-8].*"), folder / "rank_20.log", folder / "flood.log"):
+    for path in (*folder.glob("rank_?.log"), *folder.glob("rank_1[0-7].log"), folder / "rank_20.log"):
         path.unlink()  # enough is left, and a diagnosis takes its time
     alone = answers(str(folder))
     assert alone[0][0] == 1
