@@ -22,7 +22,7 @@ from tests.diagnose.machine.built import (
     variables,
 )
 
-DOCKER = launch("docker run", host_ipc=False)
+DOCKER = launch("docker run", host_ipc=False, gpus=1)
 
 
 def test_dockers_default() -> None:
@@ -40,10 +40,10 @@ def test_a_pod_without_a_volume_in_memory() -> None:
 @pytest.mark.parametrize(
     "one",
     [
-        launch("docker run", shm_bytes=16 * GIB, host_ipc=False),
-        launch("docker run", host_ipc=True),
+        launch("docker run", gpus=8, shm_bytes=16 * GIB, host_ipc=False),
+        launch("docker run", gpus=8, host_ipc=True),
         launch("Kubernetes", gpus=1, shm_bytes=-1, host_ipc=False),
-        launch("docker compose", shm_bytes=GIB, host_ipc=False),
+        launch("docker compose", gpus=1, shm_bytes=GIB, host_ipc=False),
     ],
 )
 def test_enough(one: Launch) -> None:
@@ -82,5 +82,8 @@ def test_nothing_told() -> None:
     assert not_here(ShmTooSmall, environment(launches=(launch("torchrun", processes=8),)))
     untold(ShmTooSmall, environment(container=told("docker")))
     assert not_here(ShmTooSmall, environment(launches=(launch("docker run"),)))
-    without_gpus = launch("Kubernetes", host_ipc=False)
-    assert not_here(ShmTooSmall, environment(launches=(without_gpus,)))
+    for program in ("Kubernetes", "docker compose", "docker run"):
+        assert not_here(ShmTooSmall, environment(launches=(launch(program, host_ipc=False),)))
+    plain = launch("docker run", host_ipc=False)
+    problem(ShmTooSmall, environment(launches=(plain, launch("torchrun", processes=2))))
+    problem(ShmTooSmall, environment(launches=(plain,), images=(told("pytorch/pytorch:2.4.0"),)))

@@ -8,7 +8,7 @@ from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.gpu_models import has_p2p
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
 from oomph.diagnose.machine.nccl_values import number
-from oomph.diagnose.machine.settings import gpus, value_of
+from oomph.diagnose.machine.settings import STARTS, gpus, value_of
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Environment, Launch
 from oomph.evidence.model import Quote
@@ -75,7 +75,7 @@ def _found(environment: Environment) -> _Shm | str | None:
     told = environment.host.shm_bytes
     if told is not None:
         return _Shm(told.value, "as the machine says", "", (told.quote,))
-    containers = [one for one in environment.launches if _in_container(one)]
+    containers = [one for one in environment.launches if _in_container(environment, one)]
     sizes: list[_Shm] = []
     shared = ""
     for one in containers:
@@ -96,9 +96,21 @@ def _found(environment: Environment) -> _Shm | str | None:
     return min(sizes, key=lambda one: one.size_bytes, default=None) or shared or None
 
 
-def _in_container(one: Launch) -> bool:
-    return (one.program == "Kubernetes" and bool(one.gpus)) or one.program.endswith(
-        (" run", " create", " compose")
+def _in_container(environment: Environment, one: Launch) -> bool:
+    """Whether it is a container that has GPUs, or starts a job: others use no shared memory to speak of."""
+    if one.program == "Kubernetes":
+        return bool(one.gpus)
+    if not one.program.endswith((" run", " create", " compose")):
+        return False
+    text = one.quote.text.lower()
+    images = " ".join(image.value for image in environment.images).lower()
+    return (
+        bool(one.gpus)
+        or any(word in text for word in ("gpu", "nvidia"))
+        or any(word in images for word in ("torch", "cuda", "nvcr.io"))
+        or any(
+            each.program in STARTS and each.quote.source == one.quote.source for each in environment.launches
+        )
     )
 
 
