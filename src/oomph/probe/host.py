@@ -63,7 +63,7 @@ def _meminfo(proc: Path) -> tuple[int | None, int | None]:
             for _, line in zip(range(_MEMINFO_LINES), lines, strict=False):
                 key, _, rest = line.partition(":")
                 words = rest.split()
-                if words and words[0].isdigit():
+                if words and words[0].isdecimal():
                     found[key] = int(words[0]) * 1024
     except OSError:
         pass
@@ -81,7 +81,7 @@ def _free(folder: Path) -> int | None:
 def limit_bytes(proc: Path = processes.PROC, cgroups: Path = _CGROUPS) -> int | None:
     """The least memory limit of the control groups that this process is in (version 1 or 2); None without one."""
     try:
-        lines = (proc / "self" / "cgroup").read_text().splitlines()
+        lines = (proc / "self" / "cgroup").read_text(errors="replace").splitlines()
     except OSError:
         return None
     limits: list[int] = []
@@ -102,9 +102,9 @@ def _upwards(root: Path, path: str, file: str) -> list[int]:
     found: list[int] = []
     for count in range(len(parts), -1, -1):
         try:
-            text = root.joinpath(*parts[:count], file).read_text().strip()
-        except OSError:
+            text = root.joinpath(*parts[:count], file).read_text(errors="replace").strip()
+        except (OSError, ValueError):  # a name of a group may hold anything
             continue
-        if text.isdigit() and int(text) < _NO_LIMIT_BYTES:
+        if text.isdecimal() and int(text) < _NO_LIMIT_BYTES:
             found.append(int(text))
     return found

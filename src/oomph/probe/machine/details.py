@@ -107,7 +107,7 @@ class NvmlDetails:
         """Whether version 1 of memory info counts what the driver keeps for itself as used: since 510, which brought
         version 2, where the two stand apart."""
         major = driver.partition(".")[0]
-        return not major.isdigit() or int(major) >= _APART
+        return not major.isdecimal() or int(major) >= _APART
 
     def _card(self, index: int, handle: Any, driver: str) -> CardDetails:
         if isinstance(handle, Exception):

@@ -62,7 +62,7 @@ def _records(descriptor: int) -> Iterator[str]:
 def _shown(record: str) -> str:
     head, mark, text = record.partition(";")
     fields = head.split(",")
-    if not mark or len(fields) < 3 or not fields[2].isdigit():
+    if not mark or len(fields) < 3 or not fields[2].isdecimal():
         return record
     seconds, micros = divmod(int(fields[2]), 1_000_000)
     return f"[{seconds:5d}.{micros:06d}] {text}"

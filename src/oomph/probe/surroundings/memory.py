@@ -21,7 +21,7 @@ def meminfo(root: Path = ROOT) -> dict[str, Seen[int]]:
     for line in (read(root, "/proc/meminfo") or "").splitlines():
         key, _, rest = line.partition(":")
         words = rest.split()
-        if key in _KEYS and words and words[0].isdigit():
+        if key in _KEYS and words and words[0].isdecimal():
             found[_KEYS[key]] = Seen(int(words[0]) * 1024, "/proc/meminfo", " ".join(line.split()))
     return found
 
@@ -69,7 +69,7 @@ def _counted(text: str) -> int:
     count = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if not first.isdigit() or not (last or first).isdigit():
+        if not first.isdecimal() or not (last or first).isdecimal():
             return 0
         count += int(last or first) - int(first) + 1
     return count
