@@ -17,6 +17,12 @@ def test_the_strategies_are_those_of_the_installed_pytorch():
     assert set(scr101_sharding_strategy.MEMBERS) == set(ShardingStrategy.__members__)
 
 
+def test_the_words_are_those_of_the_installed_transformers():
+    from transformers.trainer_utils import FSDPOption
+
+    assert {option.value for option in FSDPOption} <= set(scr101_sharding_strategy.WORDS)
+
+
 def test_the_arguments_are_those_of_the_installed_pytorch():
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
@@ -125,9 +131,13 @@ def test_notes_are_no_findings_of_their_own(tmp_path):
         "    return model\n"
     )
     assert [(one.code, str(one.problem.severity)) for one in findings(tmp_path, text)] == [
-        ("SCR111", "note"),
         ("SCR112", "note"),
+        ("SCR111", "note"),
     ]
+    assert (
+        found(tmp_path, text.replace("model = FSDP", "with torch.device('meta'): model = FSDP"), "SCR111")
+        == []
+    )
 
 
 def test_the_fix_is_what_pytorch_takes(tmp_path):

@@ -43,7 +43,11 @@ def forwards(script: Script) -> list[Forward]:
 def _switched(script: Script) -> Iterator[Forward]:
     for switch in script.methods("eval"):
         assert isinstance(switch.func, cst.Attribute)
-        model = dotted(switch.func.value)
+        parent = script.parent(switch)
+        # model.eval(), and model = build().to(device).eval()
+        model = dotted(switch.func.value) or (
+            dotted(parent.targets[0].target) if isinstance(parent, cst.Assign) else ""
+        )
         if not model or switch.args or script.meanings(switch.func) & {"torch.eval", "pandas.eval"}:
             continue
         function = script.function(switch)

@@ -14,6 +14,7 @@ _OFF = (
     "torch.autograd.grad_mode.inference_mode",
     "torch.autograd.inference_mode",
 )
+_MOST_CALLERS = 20
 _SET = (
     "torch.set_grad_enabled",
     "torch.autograd.set_grad_enabled",
@@ -61,7 +62,9 @@ def _switched_off(script: Script, node: cst.CSTNode) -> bool:
     function = script.function(node)
     last: cst.Call | None = None
     for call in script.called(*_SET):
-        if not isinstance(script.parent(call), cst.Expr) or script.begin(call) > script.begin(node):
+        if script.begin(call) > script.begin(node):
+            break
+        if not isinstance(script.parent(call), cst.Expr):
             continue
         if script.function(call) in (function, script.module):
             last = call
@@ -69,14 +72,9 @@ def _switched_off(script: Script, node: cst.CSTNode) -> bool:
 
 
 def _callers_covered(script: Script, function: cst.FunctionDef, depth: int) -> bool:
-    name = function.name.value
-    calls = [
-        call
-        for call in script.calls
-        if (isinstance(call.func, cst.Name) and call.func.value == name)
-        or (isinstance(call.func, cst.Attribute) and call.func.attr.value == name)
-    ]
-    return bool(calls) and all([covered(script, call, depth + 1) for call in calls])
+    calls = script.calls_of(function.name.value)
+    # A name that is called all over a file (get, forward) tells nothing of its callers.
+    return 0 < len(calls) <= _MOST_CALLERS and all([covered(script, call, depth + 1) for call in calls])
 
 
 def backwards(script: Script, within: cst.CSTNode) -> list[cst.Call]:

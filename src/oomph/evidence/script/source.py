@@ -78,9 +78,16 @@ class Script:
             waiting += reversed(node.children)
         return tuple(found)
 
+    @cached_property
+    def _by_kind(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
+        return {}
+
     def of(self, kind: type[N]) -> list[N]:
         """All nodes of a kind, in the order of the file."""
-        return [node for node in self._nodes if isinstance(node, kind)]
+        known = self._by_kind.get(kind)
+        if known is None:
+            known = self._by_kind[kind] = [node for node in self._nodes if isinstance(node, kind)]
+        return known  # type: ignore[return-value] # kept under their own type
 
     @cached_property
     def calls(self) -> list[cst.Call]:
@@ -164,17 +171,45 @@ class Script:
         """Whether a name means one of these ("torch.cuda.amp.autocast")."""
         return not self.meanings(node).isdisjoint(names)
 
+    @cached_property
+    def _by_name(self) -> Mapping[str, list[cst.Call]]:
+        """Calls by each full name that their function may have."""
+        found: dict[str, list[cst.Call]] = {}
+        for call in self.calls:
+            for name in self.meanings(call.func):
+                found.setdefault(name, []).append(call)
+        return found
+
     def called(self, *names: str) -> list[cst.Call]:
         """Calls of functions of these full names, in the order of the file."""
-        return [call for call in self.calls if self.means(call.func, *names)]
+        found = {id(call): call for name in names for call in self._by_name.get(name, ())}
+        return sorted(found.values(), key=self.begin)
+
+    @cached_property
+    def _by_method(self) -> Mapping[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = {}
+        for call in self.calls:
+            if isinstance(call.func, cst.Attribute):
+                found.setdefault(call.func.attr.value, []).append(call)
+        return found
 
     def methods(self, *names: str) -> list[cst.Call]:
         """Calls of methods of these names, whosever they are, in the order of the file."""
-        return [
-            call
-            for call in self.calls
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in names
-        ]
+        found = [call for name in dict.fromkeys(names) for call in self._by_method.get(name, ())]
+        return sorted(found, key=self.begin)
+
+    @cached_property
+    def _by_function(self) -> Mapping[str, list[cst.Call]]:
+        """Calls by the last word of what is called: f(), self.f(), module.f()."""
+        found: dict[str, list[cst.Call]] = {name: list(calls) for name, calls in self._by_method.items()}
+        for call in self.calls:
+            if isinstance(call.func, cst.Name):
+                found.setdefault(call.func.value, []).append(call)
+        return found
+
+    def calls_of(self, name: str) -> list[cst.Call]:
+        """Calls of functions and methods of this name, whosever they are."""
+        return self._by_function.get(name, [])
 
     @cached_property
     def imported(self) -> frozenset[str]:

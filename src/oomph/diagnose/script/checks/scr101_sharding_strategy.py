@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 import libcst as cst
 
 from oomph.diagnose.script.base import Found, ScriptCheck
 from oomph.diagnose.script.model import Edit, ScriptProblem
-from oomph.evidence.script.source import Config, Script
+from oomph.evidence.model import Quote
+from oomph.evidence.script.source import Config, Script, argument, dotted, text_of
 
 #: Members of torch.distributed.fsdp.ShardingStrategy, torch 2.0 to 2.13 (tests/diagnose/script compares them with the
 #: installed one).
@@ -17,6 +19,16 @@ _ENUMS = (
     "torch.distributed.fsdp.ShardingStrategy",
     "torch.distributed.fsdp.api.ShardingStrategy",
     "torch.distributed.fsdp.fully_sharded_data_parallel.ShardingStrategy",
+)
+#: Words of `fsdp=` in transformers' TrainingArguments (transformers.trainer_utils.FSDPOption, 4.30 to 5).
+WORDS = (
+    "full_shard",
+    "shard_grad_op",
+    "no_shard",
+    "hybrid_shard",
+    "hybrid_shard_zero2",
+    "offload",
+    "auto_wrap",
 )
 _KEYS = ("sharding_strategy", "fsdp_sharding_strategy")
 
@@ -55,8 +67,16 @@ class UnknownShardingStrategy(ScriptCheck):
                 edits=(Edit(start, end, right),) if right else (),
             )
 
+        for call in script.calls:
+            value = argument(call, "fsdp")
+            name = dotted(call.func).rpartition(".")[2]
+            if value is not None and name.endswith(("Arguments", "Config")):
+                yield from _words(text_of(value) or "", script.quote(value))
+
     def check_config(self, config: Config) -> Found:
         for key, value, line in config.values:
+            if key.rpartition(".")[2] == "fsdp" and isinstance(value, str):
+                yield from _words(value, config.quote(line))
             if key.rpartition(".")[2] not in _KEYS or not isinstance(value, str):
                 continue
             if value.isdigit() or value.upper() in MEMBERS:
@@ -70,6 +90,22 @@ class UnknownShardingStrategy(ScriptCheck):
                 subject=value,
                 evidence=(config.quote(line),),
             )
+
+
+def _words(text: str, quote: Quote) -> Found:
+    """Words of TrainingArguments' `fsdp` that it does not have."""
+    for word in re.split(r"[\s,]+", text.strip().lower()):
+        if not word or word in (*WORDS, "true", "false", "none", "xla", "fsdp2"):
+            continue
+        right = meant(word).lower().strip("_")
+        yield ScriptProblem(
+            says=f"fsdp: {word} is no word that TrainingArguments knows.",
+            does="The Trainer refuses it when it starts.",
+            fix=f"Say {right}." if right else f"Words are {', '.join(WORDS)}.",
+            paste=right,
+            subject=word,
+            evidence=(quote,),
+        )
 
 
 def meant(word: str) -> str:

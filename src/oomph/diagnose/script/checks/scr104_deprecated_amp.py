@@ -37,6 +37,8 @@ class DeprecatedAmp(ScriptCheck):
             scaler = script.means(call.func, *_SCALER)
             if not scaler and not script.means(call.func, *_AUTOCAST):
                 continue
+            if not script.meanings(call.func) <= {*_SCALER, *_AUTOCAST}:
+                continue  # from torch.amp where that has it, else from here
             what = "GradScaler" if scaler else "autocast"
             yield ScriptProblem(
                 says=f"torch.cuda.amp.{what} is deprecated since PyTorch 2.4.",

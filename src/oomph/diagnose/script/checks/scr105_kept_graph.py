@@ -42,40 +42,44 @@ class LossKeepsItsGraph(ScriptCheck):
     def check(self, script: Script) -> Found:
         losses = _Losses(script)
         for kept in _kept(script):
-            if covered(script, kept.value) and kept.how == "added":
-                continue
             loop = script.loops(kept.node)
             if not loop:
+                if _of_a_training_step(script, kept):
+                    yield self._problem(script, kept, gone=True)
                 continue
             carried = losses.graph_in(kept.value, kept.node)
             if carried is None or _starts_in(script, kept.target, loop[0]):
                 continue
             if _goes_backward(script, kept.target, loop[0]):
                 continue
-            start, end = script.span(kept.value)
-            simple = isinstance(kept.value, (cst.Name, cst.Attribute, cst.Call))
-            text = script.code(kept.value)
-            gone = carried
-            yield ScriptProblem(
-                says=f"{text} is {kept.how} to {kept.target} with its graph, in every pass of the loop.",
-                does=(
-                    "After backward the activations are freed; the graph's nodes and the chain of what is kept grow "
-                    "with each step."
-                    if gone
-                    else "No backward goes through it: all activations of each pass stay."
-                ),
-                fix="Keep the number, not the graph.",
-                paste=f"{text if simple else f'({text})'}.detach()",
-                subject=kept.target,
-                severity=Severity.WARNING if gone else Severity.ERROR,
-                certainty=Certainty.CERTAIN if gone else Certainty.LIKELY,
-                evidence=(script.quote(kept.node),),
-                edits=(
-                    (Edit(end, end, ".detach()"),)
-                    if simple
-                    else (Edit(start, start, "("), Edit(end, end, ").detach()"))
-                ),
-            )
+            if kept.how == "added" and covered(script, kept.value):
+                continue
+            yield self._problem(script, kept, gone=carried)
+
+    def _problem(self, script: Script, kept: _Kept, *, gone: bool) -> ScriptProblem:
+        start, end = script.span(kept.value)
+        simple = isinstance(kept.value, (cst.Name, cst.Attribute, cst.Call))
+        text = script.code(kept.value)
+        return ScriptProblem(
+            says=f"{text} is {kept.how} to {kept.target} with its graph, in every step.",
+            does=(
+                "After backward the activations are freed; the graph's nodes and the chain of what is kept grow with "
+                "each step."
+                if gone
+                else "No backward goes through it: all activations of each pass stay."
+            ),
+            fix="Keep the number, not the graph.",
+            paste=f"{text if simple else f'({text})'}.detach()",
+            subject=kept.target,
+            severity=Severity.WARNING if gone else Severity.ERROR,
+            certainty=Certainty.CERTAIN if gone else Certainty.LIKELY,
+            evidence=(script.quote(kept.node),),
+            edits=(
+                (Edit(end, end, ".detach()"),)
+                if simple
+                else (Edit(start, start, "("), Edit(end, end, ").detach()"))
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -98,15 +102,38 @@ def _kept(script: Script) -> list[_Kept]:
         value = assign.value
         target = script.code(assign.targets[0].target)
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add):
-            if script.code(value.left) == target:
-                found.append(_Kept(assign, target, value.right, "added"))
-            elif script.code(value.right) == target:
-                found.append(_Kept(assign, target, value.left, "added"))
+            # total = total + loss, and mean = 0.99 * mean + 0.01 * loss
+            for before, part in ((value.left, value.right), (value.right, value.left)):
+                if (
+                    target_in(before, target)
+                    and not target_in(part, target)
+                    and target in script.code(before)
+                ):
+                    found.append(_Kept(assign, target, part, "added"))
+                    break
     for call in script.methods(*_COLLECT):
         assert isinstance(call.func, cst.Attribute)
         if len(call.args) == 1 and call.args[0].keyword is None:
             found.append(_Kept(call, script.code(call.func.value), call.args[0].value, "appended"))
     return sorted(found, key=lambda one: script.begin(one.node))
+
+
+def _of_a_training_step(script: Script, kept: _Kept) -> bool:
+    """Whether a Lightning module's training_step keeps on itself the loss that it returns."""
+    function = script.function(kept.node)
+    if not isinstance(function, cst.FunctionDef) or function.name.value != "training_step":
+        return False
+    if not kept.target.startswith("self."):
+        return False
+    returned: set[str] = set()
+    for node in script.of(cst.Return):
+        if script.function(node) is function and node.value is not None:
+            if isinstance(node.value, cst.Dict):
+                for element in node.value.elements:
+                    returned |= set(_carried(element.value))
+            else:
+                returned |= set(_carried(node.value))
+    return bool(returned & set(_carried(kept.value)))
 
 
 class _Losses:

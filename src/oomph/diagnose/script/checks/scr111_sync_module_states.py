@@ -31,24 +31,16 @@ class SyncModuleStates(ScriptCheck):
     def check(self, script: Script) -> Found:
         for call in script.called(*FSDP1):
             value = argument(call, "sync_module_states")
-            if isinstance(value, cst.Name) and value.value == "True":
-                meta = _has_meta(script)
+            # With the other ranks on meta it is what it is for.
+            if isinstance(value, cst.Name) and value.value == "True" and not _has_meta(script):
                 yield ScriptProblem(
                     says="sync_module_states=True broadcasts rank 0's weights; it frees no GPU memory.",
-                    does=(
-                        "Main memory is saved where the other ranks' model is on the meta device, as here."
-                        if meta
-                        else "Every rank still loads the model into main memory here, unless what builds it does not."
-                    ),
-                    fix=(
-                        ""
-                        if meta
-                        else "To save main memory, build the model under torch.device('meta') on ranks other than 0, "
-                        "with a param_init_fn."
-                    ),
+                    does="Every rank still loads the model into main memory here, unless what builds it does not.",
+                    fix="To save main memory, build the model under torch.device('meta') on ranks other than 0, with a "
+                    "param_init_fn.",
                     subject="FSDP",
                     severity=Severity.NOTE,
-                    evidence=(script.quote(call),),
+                    evidence=(script.quote(value),),
                 )
 
 
