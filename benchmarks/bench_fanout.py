@@ -1,6 +1,6 @@
 """No promise but a measurement: reading the logs of 1,024 ranks, 1 MB each, here and by two local processes.
 
-What is compared is `oomph.evidence.read`: files to facts, without the diagnosis. `--mb 64 --files 32` shows the same for
+What is compared is `oomph.evidence.read`: files to facts, without the diagnosis. `--mb 64 --files 32` shows it for a
 few large logs, where most of the time goes into the search that the processes share.
 """
 
