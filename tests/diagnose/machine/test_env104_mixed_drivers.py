@@ -73,6 +73,11 @@ def test_a_library_of_another_version() -> None:
     assert problem(MixedDrivers, made).certainty is Certainty.LIKELY
 
 
+def test_nvml_prints_two_of_three_numbers() -> None:
+    made = environment(drivers=(told("550.107.02"),), driver_libraries=(told("550.107"),))
+    assert clear(MixedDrivers, made)
+
+
 def test_the_library_of_a_compatibility_package_is_meant_to_be_newer() -> None:
     made = environment(
         drivers=(told("535.104.05"),),

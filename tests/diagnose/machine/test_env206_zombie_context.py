@@ -89,6 +89,17 @@ def test_where_the_list_proves_nothing() -> None:
     assert "does not tell" in untold(ZombieContext, of(card(30 * GIB, process(7, None))))
 
 
+def test_containers_that_share_the_hosts_processes() -> None:
+    assert problem(ZombieContext, of(card(30 * GIB), container=told("apptainer"))).subject == "GPU 0"
+    # on the live machine the card itself says whether its list is whole
+    assert problem(ZombieContext, of(card(30 * GIB), container=told("lxc"), live=True)).subject == "GPU 0"
+
+
+def test_memory_that_the_operating_system_uses_too() -> None:
+    grace = replace(card(2 * GIB), name="NVIDIA GH200 480GB")
+    assert "operating system" in untold(ZombieContext, of(grace, live=True))
+
+
 def test_nothing_to_look_at() -> None:
     assert not_here(ZombieContext, environment())
     assert not_here(ZombieContext, of(card(None, processes=None)))

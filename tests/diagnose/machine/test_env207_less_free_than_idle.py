@@ -57,6 +57,7 @@ def test_a_virtual_gpu() -> None:
     found = problem(LessFreeThanIdle, of(card("GRID A100-10C", total_bytes=10 * GIB)))
     assert "GRID A100-10C" in found.says
     problem(LessFreeThanIdle, of(card("NVIDIA A40-48Q", total_bytes=48 * GIB)))
+    assert not_here(LessFreeThanIdle, of(card("GRID K520", total_bytes=4 * GIB, processes=None)))
     # names with a dash and a number that are whole cards
     for name, total in (("Tesla V100-SXM2-32GB", 32768), ("Tesla V100-PCIE-16GB", 16384)):
         assert not_here(LessFreeThanIdle, of(card(name, total_bytes=total * MIB, processes=None)))

@@ -14,7 +14,9 @@ from oomph.hardware.names import gpu
 
 _OTHER_MAKERS = re.compile(r"\b(?:amd|radeon|instinct|gfx\d|intel|arc)\b", re.IGNORECASE)
 _MIG_NAME = re.compile(r"[\s-]MIG[\s-].*\Z", re.IGNORECASE)
-_VGPU = re.compile(r"(?:^|\s)(?:GRID|NVIDIA|Tesla)\b.*-\d{1,3}[QCABV]\b|^GRID\b", re.IGNORECASE)
+_VGPU = re.compile(r"(?:^|\s)(?:GRID|NVIDIA|Tesla)\b.*-\d{1,3}[QCABV]\b", re.IGNORECASE)
+#: The CPU's own memory and the GPU's are one address space, of which the operating system uses the GPU's part too.
+_COHERENT = re.compile(r"\bG[HB]\d{2,3}\b")
 _CONSUMER = re.compile(r"geforce|titan|\bgtx\b|\bmx\d{3}\b", re.IGNORECASE)
 _WORKSTATION = re.compile(r"quadro|rtx a\d|rtx pro|ada generation|rtx \d{4} ada", re.IGNORECASE)
 _DATACENTER = re.compile(
@@ -92,6 +94,11 @@ def is_vgpu(card: Card) -> bool:
     return bool(_VGPU.search(card.name)) and known(card) is None
 
 
+def is_coherent(card: Card) -> bool:
+    """Whether the operating system may keep pages in the card's memory (GH200, GB200, GB300, GB10)."""
+    return bool(_COHERENT.search(card.name))
+
+
 def is_windows(environment: Environment) -> bool:
     """Whether driver versions are Windows' own: Windows, and Linux in WSL, where its driver is shown."""
     if environment.wsl is not None and environment.wsl.value:
@@ -101,6 +108,9 @@ def is_windows(environment: Environment) -> bool:
 
 
 def in_container(environment: Environment) -> str:
-    """What container it is ("docker"); "" where none was told."""
+    """What container it is ("docker"), if one whose list of processes leaves out those outside; "" else. Apptainer and
+    enroot share the host's process ids. For the live machine, each card says so itself (`Card.hidden`)."""
     word = environment.container.value.strip() if environment.container else ""
-    return "" if word.lower() in ("", "no", "none", "false") else word
+    if environment.live or word.lower() in ("", "no", "none", "false", "apptainer", "singularity", "enroot"):
+        return ""
+    return word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oomph.diagnose.machine.cards import in_container, is_windows
+from oomph.diagnose.machine.cards import in_container, is_coherent, is_vgpu, is_windows
 from oomph.evidence.environment.model import Card, CardProcess, Environment
 from oomph.hardware.drivers import numbers
 from oomph.units import MIB
@@ -40,9 +40,14 @@ def unowned(environment: Environment, card: Card) -> Unowned:
     """What the card's figures leave over. With `missing`, nothing could be computed."""
     if card.used_bytes is None:
         return Unowned(missing="how much memory is used: nvidia-smi tells it")
+    if is_coherent(card):
+        return Unowned(
+            missing=f"how much of it the operating system uses: it may use the memory of a {card.name} itself"
+        )
     used = _without_reserved(card)
     allowed = IDLE_BYTES + (RESERVED_BYTES if _may_hold_reserved(environment, card) else 0)
     allowed += SCREEN_BYTES if card.display_active else 0
+    allowed += RESERVED_BYTES if is_vgpu(card) else 0
     if is_windows(environment):
         allowed = max(allowed, WINDOWS_BYTES)
     if card.processes is None:

@@ -8,6 +8,7 @@ from oomph.diagnose.machine.answers import answer, listed
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.cards import is_windows
 from oomph.diagnose.machine.model import Answer, Asked, Problem, Severity
+from oomph.diagnose.machine.versions import same
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Environment, Told
 from oomph.hardware.drivers import newest_cuda, numbers
@@ -51,9 +52,7 @@ class MixedDrivers(Check):
         if len(versions) > 1:
             return answer([_several(versions)])
         libraries = [
-            one
-            for one in _distinct(environment.driver_libraries)
-            if numbers(one.value) != numbers(versions[0].value)
+            one for one in _distinct(environment.driver_libraries) if not same(one.value, versions[0].value)
         ]
         if libraries:
             return answer(_library(environment, versions[0], libraries[0]))
@@ -63,11 +62,12 @@ class MixedDrivers(Check):
 
 
 def _distinct(told: tuple[Told[str], ...]) -> list[Told[str]]:
-    found: dict[tuple[int, ...], Told[str]] = {}
+    """One of each version. NVML prints only two of the three numbers (550.107 of 550.107.02)."""
+    found: list[Told[str]] = []
     for one in told:
-        if numbers(one.value):
-            found.setdefault(numbers(one.value), one)
-    return list(found.values()) or list(told[:1])
+        if numbers(one.value) and not any(same(one.value, other.value) for other in found):
+            found.append(one)
+    return found or list(told[:1])
 
 
 _RELOAD = "sudo rmmod nvidia_drm nvidia_modeset nvidia_uvm nvidia && sudo modprobe nvidia"

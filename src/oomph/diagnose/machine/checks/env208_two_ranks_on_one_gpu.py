@@ -203,7 +203,7 @@ def _number(names: Mapping[str, Variable]) -> int | None:
     """The local rank of a rank's environment."""
     for one in _LOCALS:
         value = names[one].value if one in names else None
-        if value is not None and value.isdigit():
+        if value is not None and re.fullmatch(r"[0-9]{1,6}", value):
             return int(value)
     return None
 

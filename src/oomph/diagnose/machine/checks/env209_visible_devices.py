@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from oomph.evidence.environment.model import Environment, Variable
 _NAME = "CUDA_VISIBLE_DEVICES"
 #: What stands for a set and not a list, in the container toolkit's own variable.
 _SETS = frozenset({"", "all", "none", "void"})
+#: An index, with what people put around a list of them.
+_INDEX = re.compile(r"[\[('\"]?([0-9]{1,3})[\])'\"]?")
 _LOCALS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 
 
@@ -186,13 +189,9 @@ def _fewer(left: int) -> str:
 
 def _right(reading: Reading, count: int | None) -> str:
     """A value that is likely meant: the readable numbers, each once, within the cards."""
-    found: list[str] = []
-    for word in reading.entries:
-        for part in word.replace(";", " ").split():
-            digits = "".join(letter for letter in part if letter.isdigit())
-            if digits and len(digits) < 4 and part.strip("[]()'\"").isdigit() and digits not in found:
-                found.append(digits)
-    inside = [one for one in found if count is None or int(one) < count]
+    words = [part for word in reading.entries for part in word.replace(";", " ").split()]
+    found = [match[1] for word in words if (match := _INDEX.fullmatch(word))]
+    inside = [one for one in dict.fromkeys(found) if count is None or int(one) < count]
     return f"export {_NAME}={','.join(inside)}" if inside else f"unset {_NAME}"
 
 
@@ -224,7 +223,7 @@ def _local_rank(environment: Environment, one: Variable, reading: Reading) -> Pr
         return None
     for name in _LOCALS:
         for local in environment.all_of(name):
-            if local.rank != one.rank or not (local.value or "").isdigit():
+            if local.rank != one.rank or not re.fullmatch(r"[0-9]{1,6}", local.value or ""):
                 continue
             if int(local.value or "") < len(reading.seen):
                 return None
