@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oomph.errors import InputError
 from oomph.units import GIB
 from tests.evidence.environment.texts import given
 
@@ -297,3 +298,37 @@ def test_scontrol(tmp_path) -> None:
         """,
     )
     assert (told.host.vcpus.value, told.host.ram_bytes.value) == (256, 1031000 * 2**20)
+
+
+def test_a_launcher_in_a_variable(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        #!/bin/bash
+        #SBATCH --nodes=2
+        #SBATCH --ntasks-per-node=1
+        #SBATCH --gres=gpu:8
+        MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+        GPUS=8
+        LAUNCHER="python -u -m torch.distributed.run \\
+            --nproc_per_node $GPUS --nnodes $SLURM_NNODES \\
+            --rdzv_endpoint $MASTER_ADDR:6000 --rdzv_backend c10d"
+        ARGS="train.py --lr 3e-4"
+        srun --jobid $SLURM_JOBID bash -c "$LAUNCHER --node_rank $SLURM_PROCID $ARGS"
+        $LAUNCHER $ARGS
+        """,
+    )
+    steps = [(one.program, one.nodes, one.processes) for one in told.launches]
+    assert steps == [("sbatch", 2, 1), ("srun", 2, 1), ("torchrun", 2, 8), ("torchrun", 2, 8)]
+
+
+def test_a_command_that_is_no_value(tmp_path) -> None:
+    with pytest.raises(InputError):
+        given(tmp_path, 'CUDA_VISIBLE_DEVICES="" pytest tests/test_a.py\n', "notes.txt")
+    told = given(tmp_path, 'CUDA_VISIBLE_DEVICES=""\n', "notes.txt")
+    assert told.variable("CUDA_VISIBLE_DEVICES").value == ""
+
+
+def test_a_job_that_is_submitted_tells_nothing_of_itself(tmp_path) -> None:
+    told = given(tmp_path, "#!/bin/bash\nexport NCCL_DEBUG=INFO\nsbatch job.sh\nsbatch other.sh\n")
+    assert told.launches == ()

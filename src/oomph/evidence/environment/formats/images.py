@@ -17,7 +17,8 @@ _AWS = re.compile(r"pytorch-(?:training|inference):(\d\.\d{1,2}\.\d{1,2})-gpu-\S
 
 def tell(found: Found, image: str, quote: Quote) -> None:
     """Adds the image, and what its name says."""
-    image = image.strip().strip("'\"")
+    # enroot writes the registry with "#"
+    image = image.strip().strip("'\"").replace("#", "/", 1)
     if not image or len(image) > 300 or image == "scratch":
         return
     found.add("images", image, quote)

@@ -189,7 +189,7 @@ def _mca(words: Sequence[Word]) -> list[Word]:
                 and words[at + 1].value
                 and words[at + 2].value
             ):
-                out += [Word("-x", "-x"), Word("", f"{words[at + 1].value}={words[at + 2].value}")]
+                out += [Word("-x", "-x"), Word("", f"{words[at + 1].partial}={words[at + 2].partial}")]
             at += 3
             continue
         out.append(words[at])

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from oomph.evidence.environment.formats import images
 from oomph.evidence.environment.formats.shell import Shell
-from oomph.evidence.environment.formats.shell_words import Word, commands
+from oomph.evidence.environment.formats.shell_words import UNKNOWN, Word, commands, known
 from oomph.evidence.environment.formats.values import suffixed
 from oomph.evidence.environment.formats.yaml_nodes import Node, documents
 from oomph.evidence.environment.found import Found
@@ -126,18 +126,16 @@ def _variables(container: Node, found: Found, shell: Shell) -> None:
         if value is not None and text is None and value.kind == "scalar" and value.raw.value == "":
             text = ""
         if text is not None:
-            text = _references(text, shell)
+            text = known(_references(text, shell))
         shell.define(name.text, text)
         found.add_variable(Variable(name.text, text, "pod", value.quote if value is not None else name.quote))
 
 
-def _references(text: str, shell: Shell) -> str | None:
-    """$(NAME) means a variable that stands above."""
+def _references(text: str, shell: Shell) -> str:
+    """$(NAME) means a variable that stands above; one that does not is not known."""
     for name in re.findall(r"(?<!\$)\$\(([A-Za-z_]\w*)\)", text)[:20]:
         value = shell.variables.get(name)
-        if value is None:
-            return None
-        text = text.replace(f"$({name})", value)
+        text = text.replace(f"$({name})", UNKNOWN if value is None else value)
     return text
 
 
@@ -176,8 +174,7 @@ def run(container: Node, shell: Shell) -> None:
             continue
         for one in node.each():
             text = one.text
-            value = _references(text, shell) if text is not None else None
-            words.append(Word(text or "", value))
+            words.append(Word(text or "", UNKNOWN if text is None else _references(text, shell)))
     if words and quote is not None:
         shell.command(words, quote)
 

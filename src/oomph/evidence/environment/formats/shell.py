@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from oomph.evidence.environment.formats import docker_run, images, installs, launchers, slurm_options
-from oomph.evidence.environment.formats.shell_words import Word, commands, expand
+from oomph.evidence.environment.formats.shell_words import UNKNOWN, Word, commands, expanded, known
 from oomph.evidence.environment.found import Found
 from oomph.evidence.environment.model import Launch, Variable
 from oomph.evidence.environment.parts import Part
@@ -108,7 +108,6 @@ class Shell:
         self.exported: set[str] = set()
         self.all_exported = False
         self.share: slurm_options.Share | None = None
-        self.started = 0
         self.told = 0
 
     def run(self, part: Part) -> None:
@@ -135,7 +134,7 @@ class Shell:
         if at < len(words) and words[at].text in ("for", "select", "read", "case") and at + 1 < len(words):
             self.variables[words[at + 1].text] = None
             return
-        given: list[tuple[str, str | None, bool]] = []
+        given: list[tuple[str, str, bool]] = []
         while at < len(words) and (match := _ASSIGNMENT.match(words[at].text)) is not None:
             given.append(self._assignment(words[at], match))
             at += 1
@@ -145,19 +144,19 @@ class Shell:
             return
         self._program(words[at:], given, quote, depth)
 
-    def _assignment(self, word: Word, match: re.Match[str]) -> tuple[str, str | None, bool]:
+    def _assignment(self, word: Word, match: re.Match[str]) -> tuple[str, str, bool]:
         name, appends = match[1], bool(match[2])
-        value = None if word.value is None else word.value[match.end() :]
+        value = word.partial[match.end() :]
         text = word.text[match.end() :]
-        if value is None and name.endswith("PATH") and "`" not in text and "$(" not in text:
+        if UNKNOWN in value and name.endswith("PATH") and "`" not in text and "$(" not in text:
             # The directories that the script adds are known, whatever the machine had before.
             held = {**self.variables, name: self.variables.get(name) or ""}
-            value = expand(text, held)
+            value = expanded(text, held)
         if appends:
             before = self.variables.get(name)
-            value = None if value is None or before is None else before + value
+            value = (UNKNOWN if before is None else before) + value
         if text.startswith("("):
-            value = None
+            value = UNKNOWN
         return name, value, appends
 
     def _set(self, name: str, value: str | None, quote: Quote) -> None:
@@ -181,10 +180,10 @@ class Shell:
     def _keep(self, name: str, value: str | None, quote: Quote, *, command: bool = False) -> None:
         self.told += 1
         if self.scope is not None:
-            self.found.add_variable(Variable(name, value, self.scope, quote, command=command))
+            self.found.add_variable(Variable(name, known(value), self.scope, quote, command=command))
 
     def _program(
-        self, words: Sequence[Word], given: list[tuple[str, str | None, bool]], quote: Quote, depth: int
+        self, words: Sequence[Word], given: list[tuple[str, str, bool]], quote: Quote, depth: int
     ) -> None:
         name = (words[0].value or words[0].text).rpartition("/")[2]
         rest = words[1:]
@@ -249,9 +248,7 @@ class Shell:
     def _shell(self, rest: Sequence[Word], quote: Quote, depth: int) -> None:
         for at, word in enumerate(rest):
             if re.fullmatch(r"-[a-z]{0,4}c[a-z]{0,3}", word.text) and at + 1 < len(rest):
-                text = rest[at + 1].value
-                if text is None:
-                    text = rest[at + 1].text.strip("\"'")
+                text = rest[at + 1].partial
                 for line in text.replace("\\\n", " ").split("\n"):
                     self.line(line, quote, depth + 1)
                 return
@@ -321,7 +318,9 @@ class Shell:
         return True
 
     def _launch(self, launch: Launch) -> None:
-        self.started += 1
+        slurm = launch.program in ("sbatch", "srun", "salloc")
+        if slurm and launch == Launch(launch.quote, launch.program):
+            return  # "sbatch job.sh" tells nothing of the job
         self.told += 1
         self.found.add_launch(launch)
 

@@ -1,4 +1,4 @@
-"""Shell text as simple commands, each a list of words; what only a run could tell is None.
+"""Shell text as simple commands, each a list of words; what only a run could tell is unknown.
 
 This is no shell: expansions of variables that the script itself defines are made, command substitutions and everything
 else that depends on the machine are unknown.
@@ -17,12 +17,27 @@ _SPECIAL = "0123456789@*#?$!-"
 _LONGEST = 60_000
 
 
+#: What stands in a value for a piece that is not known. No text holds it: NULs are dropped when a file is decoded.
+UNKNOWN = "\x00"
+
+
 @dataclass(frozen=True)
 class Word:
-    """One word: `text` as it is written, `value` with quotes and expansions done, None where it cannot be known."""
+    """One word: `text` as it is written, `partial` with quotes and expansions done and `UNKNOWN` for what cannot be
+    known."""
 
     text: str
-    value: str | None
+    partial: str
+
+    @property
+    def value(self) -> str | None:
+        """The word; None where a piece of it is not known."""
+        return known(self.partial)
+
+
+def known(partial: str | None) -> str | None:
+    """A value; None where a piece of it is not known."""
+    return None if partial is None or UNKNOWN in partial else partial
 
 
 class _Words:
@@ -34,7 +49,8 @@ class _Words:
         self.depth = depth
         self.at = 0
         self.commands: list[list[Word]] = [[]]
-        self.parts: list[str | None] = []
+        self.parts: list[str] = []
+        self.shown: str | None = None
         self.begin: int | None = None
 
     def run(self) -> list[list[Word]]:
@@ -82,9 +98,9 @@ class _Words:
     def _end(self) -> None:
         if self.begin is None:
             return
-        value = None if None in self.parts else "".join(part for part in self.parts if part is not None)
-        self.commands[-1].append(Word(self.text[self.begin : self.at], value))
-        self.begin, self.parts = None, []
+        text = self.text[self.begin : self.at] if self.shown is None else self.shown
+        self.commands[-1].append(Word(text, "".join(self.parts)))
+        self.begin, self.parts, self.shown = None, [], None
 
     def _piece(self, sign: str) -> None:
         text = self.text
@@ -99,14 +115,30 @@ class _Words:
         elif sign == '"':
             self._double()
         elif sign == "$":
+            before = len(self.parts)
             self._dollar()
+            self._split(before)
         elif sign == "`":
             end = text.find("`", self.at + 1)
             self.at = len(text) if end < 0 else end + 1
-            self.parts.append(None)
+            self.parts.append(UNKNOWN)
         else:
             self.parts.append(sign)
             self.at += 1
+
+    def _split(self, before: int) -> None:
+        """An expansion outside quotes that holds blanks is several words."""
+        expanded = "".join(self.parts[before:])
+        pieces = expanded.split()
+        if len(pieces) < 2 or len(self.commands[-1]) > 2_000:
+            return
+        head = "".join(self.parts[:before])
+        for index, piece in enumerate(pieces[:500]):
+            whole = head + piece if index == 0 else piece
+            if index == len(pieces[:500]) - 1:
+                self.parts, self.shown = [whole], whole
+            else:
+                self.commands[-1].append(Word(whole, whole))
 
     def _double(self) -> None:
         self.at += 1
@@ -117,7 +149,9 @@ class _Words:
             if sign == "\\" and text[self.at + 1 : self.at + 2] in ('"', "\\", "$", "`"):
                 self.parts.append(text[self.at + 1])
                 self.at += 2
-            elif sign in "$`":
+            elif sign == "$":
+                self._dollar()
+            elif sign == "`":
                 self._piece(sign)
             else:
                 self.parts.append(sign)
@@ -129,14 +163,15 @@ class _Words:
         following = text[self.at + 1 : self.at + 2]
         if following == "(":
             self.at = _closing(text, self.at + 1, "(", ")")
-            self.parts.append(None)
+            self.parts.append(UNKNOWN)
         elif following == "{":
             end = _closing(text, self.at + 1, "{", "}")
-            self.parts.append(self._braced(text[self.at + 2 : end - 1]))
+            value = self._braced(text[self.at + 2 : end - 1])
+            self.parts.append(UNKNOWN if value is None else value)
             self.at = end
         elif following and following in _SPECIAL:
             self.at += 2
-            self.parts.append(None)
+            self.parts.append(UNKNOWN)
         else:
             name = _NAME.match(text, self.at + 1)
             if name is None:
@@ -144,24 +179,25 @@ class _Words:
                 self.at += 1
                 return
             self.at = name.end()
-            self.parts.append(self.variables.get(name[0]))
+            value = self.variables.get(name[0])
+            self.parts.append(UNKNOWN if value is None else value)
 
     def _braced(self, inside: str) -> str | None:
         match = _BRACED.fullmatch(inside)
         if match is None:
             return None
         name, operator, rest = match[1], match[2] or "", match[3]
-        known = name in self.variables
+        defined = name in self.variables
         value = self.variables.get(name)
         if not operator:
             return value if not rest else None
         if operator in (":-", "-", ":=", "=") and self.depth < 8:
             # A variable that the script does not set may come from outside: then the default does not hold. It is
             # what the script's author expects, and the best that can be said.
-            if known and value != "":
+            if defined and value != "":
                 return value
-            return expand(rest, self.variables, self.depth + 1)
-        return value if known and operator in (":?", "?") else None
+            return expanded(rest, self.variables, self.depth + 1)
+        return value if defined and operator in (":?", "?") else None
 
 
 def _closing(text: str, at: int, opening: str, closing: str) -> int:
@@ -182,7 +218,12 @@ def commands(text: str, variables: Mapping[str, str | None]) -> list[list[Word]]
     return _Words(text, variables).run()
 
 
-def expand(text: str, variables: Mapping[str, str | None], depth: int = 0) -> str | None:
-    """`text` as one double-quoted word."""
+def expanded(text: str, variables: Mapping[str, str | None], depth: int = 0) -> str:
+    """`text` as one double-quoted word, with `UNKNOWN` for what is not known."""
     words = _Words('"' + text.replace('"', "") + '"', variables, depth).run()
-    return words[0][0].value if words and words[0] else ""
+    return words[0][0].partial if words and words[0] else ""
+
+
+def expand(text: str, variables: Mapping[str, str | None]) -> str | None:
+    """`text` as one double-quoted word; None where a piece of it is not known."""
+    return known(expanded(text, variables))

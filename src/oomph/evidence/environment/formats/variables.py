@@ -26,6 +26,7 @@ OURS = re.compile(
     r"VLLM|RAY|KUBERNETES|OMPI|PMI|PMIX|MASTER|XLA|TPU|NUMBA|TRITON|ROCR|HIP|HSA|SHARP|RDMAV|LD|DS)_[A-Z0-9_]{1,100}\Z"
     r"|(?:LOCAL_|GROUP_|NODE_|GLOBAL_)?RANK\Z|(?:LOCAL_)?WORLD_SIZE\Z|NNODES\Z|NPROC_PER_NODE\Z|PJRT_DEVICE\Z"
 )
+_ONE_VALUE = re.compile(r"[^\s\"']*|\"[^\"]*\"(?:\s+#.*)?|'[^']*'(?:\s+#.*)?")
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "LOCAL_RANK")
 
 
@@ -88,9 +89,7 @@ def _is_dump(part: Part, names: list[str]) -> bool:
 
 def _alone(name: str, value: str) -> bool:
     """Is the line a variable although nothing around it is? A command line that begins with one is not."""
-    return OURS.match(name) is not None and (
-        re.search(r"\s", value.strip()) is None or value.strip()[:1] in "\"'"
-    )
+    return OURS.match(name) is not None and _ONE_VALUE.fullmatch(value.strip()) is not None
 
 
 def _unquoted(value: str) -> str:
