@@ -79,7 +79,7 @@ def _not_tested(
         one.name for one in template.variables if len({str(trial.setting[one.name]) for trial in trials}) > 1
     }
     for one in template.variables:
-        if one.name not in varied:
+        if one.name not in varied and varied:
             said.append(
                 f"{one.name} stayed at {one.values[0]} in every trial: whether it matters, too, is not tested."
             )
@@ -99,8 +99,8 @@ def _not_tested(
         missing = [phase for phase in ("eval", "save") if phase not in passed]
         if missing:
             said.append(
-                f"No trial came to {' or '.join(missing)}: the trials end when the phase in question has passed "
-                "(--until eval goes on to the evaluation)."
+                f"No trial came to {' or '.join(missing)}: trials end when the phase in question has passed (--until "
+                f"{missing[0]} goes on)."
             )
     return said
 

@@ -25,7 +25,7 @@ class Guess:
         if not fitting:
             return None
         room = min((_room(one) for one in known.values() if one.capacity_bytes is not None), default=None)
-        need = self._planned(variable, fitting) or _measured(variable, fitting)
+        need = self._planned(variable, fitting) or _measured(variable, known)
         if room is None or need is None:
             return None
         for place, value in enumerate(variable.values):
@@ -59,14 +59,12 @@ def _room(result: TrialResult) -> int:
     return (result.capacity_bytes or 0) - (result.outside_bytes or 0)
 
 
-def _measured(
-    variable: Variable, fitting: Mapping[int, TrialResult]
-) -> Callable[[Value], float | None] | None:
+def _measured(variable: Variable, known: Mapping[int, TrialResult]) -> Callable[[Value], float | None] | None:
     """The highest of the lines of all phases. With one trial: what a phase had above what was there when it began
     grows with the value; what was there does not."""
     points: dict[str, list[tuple[float, int]]] = {}
     starts: dict[str, int] = {}
-    for one in fitting.values():
+    for one in known.values():
         value = number(one.setting[variable.name])
         if value is None:
             return None

@@ -233,6 +233,8 @@ class _Search:
         """Between `low`, which fails, and `high`, which fits with `result` (places in `values`): halving, at the
         predicted limit first. The base has the largest that fits afterwards; its result comes back."""
         known: dict[int, TrialResult] = {} if result is None else {high: result}
+        if self.given_result is not None and self._with(variable, 0) == self.given:
+            known[0] = self.given_result  # the phases that did not fail in it were measured
         silent: set[int] = set()
         budget: int | None = None
         failed_at: int | None = low
