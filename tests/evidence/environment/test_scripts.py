@@ -35,7 +35,7 @@ def test_exports_and_expansions(tmp_path) -> None:
     assert scripted(told) == {
         "NCCL_SOCKET_IFNAME": "ens8",
         "NCCL_DEBUG": "WARN",
-        "NCCL_BUFFSIZE": None,
+        "NCCL_BUFFSIZE": "4194304",
         "MASTER_ADDR": None,
         "LD_LIBRARY_PATH": "/usr/local/cuda/compat:",
         "CUDA_VISIBLE_DEVICES": "0,1",
@@ -332,3 +332,23 @@ def test_a_command_that_is_no_value(tmp_path) -> None:
 def test_a_job_that_is_submitted_tells_nothing_of_itself(tmp_path) -> None:
     told = given(tmp_path, "#!/bin/bash\nexport NCCL_DEBUG=INFO\nsbatch job.sh\nsbatch other.sh\n")
     assert told.launches == ()
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("N * 8", "16"),
+        ("$N*(1+3)-1", "7"),
+        ("7 / 2", "3"),
+        ("-7 / 2", "-3"),
+        ("7 % 4", "3"),
+        ("1 / 0", None),
+        ("N ** 9", None),
+        ("UNSET + 1", None),
+        ("(" * 50 + "1", None),
+        ("9" * 200, None),
+    ],
+)
+def test_arithmetic(tmp_path, expression: str, value: str | None) -> None:
+    told = given(tmp_path, f"#!/bin/bash\nN=2\nexport A=$(({expression}))\n")
+    assert told.variable("A").value == value

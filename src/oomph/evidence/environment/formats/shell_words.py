@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from oomph.evidence.environment.formats import arithmetic
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=+?])?(.*)", re.DOTALL)
 _SPECIAL = "0123456789@*#?$!-"
@@ -162,8 +164,12 @@ class _Words:
         text = self.text
         following = text[self.at + 1 : self.at + 2]
         if following == "(":
-            self.at = _closing(text, self.at + 1, "(", ")")
-            self.parts.append(UNKNOWN)
+            begin, self.at = self.at, _closing(text, self.at + 1, "(", ")")
+            inside = text[begin + 1 : self.at]
+            number = None
+            if inside.startswith("((") and inside.endswith("))"):
+                number = arithmetic.value(inside[2:-2], self.variables)
+            self.parts.append(UNKNOWN if number is None else str(number))
         elif following == "{":
             end = _closing(text, self.at + 1, "{", "}")
             value = self._braced(text[self.at + 2 : end - 1])
