@@ -85,7 +85,11 @@ def _blind(environment: Environment, cards: Sequence[Card]) -> list[str]:
 
 
 def _computing(environment: Environment, found: Sequence[tuple[Card, Sequence[CardProcess]]]) -> Problem:
-    lines = [f"{label(card)}: {described(one)}" for card, those in found for one in those]
+    lines = [
+        f"{label(card)}: {described(one)}" if len(found) > 1 else described(one)
+        for card, those in found
+        for one in those
+    ]
     more = f"; and {len(lines) - _MOST} more" if len(lines) > _MOST else ""
     cards = [card for card, _ in found]
     processes = [one for _, those in found for one in those]
@@ -124,7 +128,9 @@ def _desktop(cards: Sequence[Card]) -> Problem:
         f"A desktop runs on {labels(cards)} and holds {size}: {names}{', ...' if len(first) > 3 else ''}.",
         does="The job has that much less; a browser or another screen takes more of it."
         if large
-        else "Little: a desktop of this size is usual.",
+        else "Little: a desktop of this size is usual."
+        if known
+        else "A desktop takes some hundred MiB; the system's own monitor (Task Manager on Windows) shows how much.",
         fix="Run the desktop on another card, or train from a text console."
         if large
         else "Nothing, if the job fits.",

@@ -96,7 +96,7 @@ def _judge(environment: Environment, one: Variable, problems: list[Problem], cle
         text, count, whole if text.startswith("GPU-") or any("MIG-" in u for u in whole) else ()
     )
     rank = f"rank {one.rank}: " if one.rank is not None else ""
-    shown = f"{rank}{_NAME}={text}"
+    shown = f"{rank}{_NAME}={text or repr('')}"
     mistake = _mistake(environment, one, reading, count)
     if mistake is not None:
         problems.append(
