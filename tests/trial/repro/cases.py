@@ -213,4 +213,18 @@ CASES = (
         ),
         phases=(*STEP, "eval"),
     ),
+    Case(
+        "sft_trainer",
+        _job(
+            {**LLAMA, "num_hidden_layers": 3},
+            "a small Llama",
+            "trl",
+            precision=Precision(weights="bf16", compute="bf16", autocast=True),
+            batch=Batch(micro=4, sequence=384, padding="off"),
+            method=Method(name="lora", lora=Lora(targets=("q_proj", "v_proj"))),
+            checkpointing=Checkpointing(mode="full"),
+            evaluation=Evaluation(batch=4, samples=12),
+        ),
+        phases=(*STEP, "eval"),
+    ),
 )

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from oomph.errors import UsageError
 from oomph.job.config import from_config
 from oomph.job.model import (
+    Batch,
     Checkpointing,
     Evaluation,
     Framework,
@@ -135,6 +136,20 @@ def test_the_top_says_what_from_where_and_how() -> None:
     assert max(map(len, script.text.splitlines())) <= 120
 
 
+def test_what_a_trainer_of_trl_gets() -> None:
+    job = replace(LOOP, framework=Framework(name="trl"), batch=Batch(micro=2, sequence=64, padding="longest"))
+    text = write(Asked(replace(job, optimizer=Optimizer()))).text
+    ast.parse(text)
+    for words in (
+        "class Measured(trl.SFTTrainer)",
+        "trl.SFTConfig(",
+        "gradient_checkpointing=False,",
+        "tokens[::2]",
+    ):
+        assert words in text
+    assert "make_batch" not in text
+
+
 def test_several_nodes() -> None:
     parallel = Parallel(strategy="fsdp2_full", data=16)
     job = replace(LOOP, parallel=parallel, hardware=replace(LOOP.hardware, gpu="h100", gpus=16, per_node=8))
@@ -148,6 +163,11 @@ def test_several_nodes() -> None:
     [
         ({"framework": Framework(name="torchtitan")}, "the code of 'torchtitan'"),
         ({"framework": Framework(name="nemo")}, "the code of 'nemo'"),
+        ({"framework": Framework(name="trl", versions=(("trl", "0.9.6"),))}, "TRL before 0.12"),
+        (
+            {"framework": Framework(name="trl"), "batch": Batch(packed=True)},
+            "packed samples in TRL's SFTTrainer",
+        ),
         ({"parallel": Parallel(strategy="ddp", data=2, tensor=2)}, "tensor parallelism"),
         ({"parallel": Parallel(strategy="zero3", data=2)}, "DeepSpeed's zero3"),
         ({"compile": True}, "torch.compile"),

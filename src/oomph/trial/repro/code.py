@@ -12,6 +12,10 @@ _ON_TRAINER = {
     "llama-factory": "LLaMA-Factory's own patches and adapters",
     "peft": "",
 }
+#: TRL's SFTTrainer, which is transformers' with a loss and a collator of its own.
+_SFT = "trl"
+#: Since then the tokenizer is called processing_class (trl/trainer/sft_trainer.py).
+_SFT_FROM = (0, 12)
 _LOOP = frozenset(("", "pytorch", "peft-method-comparison"))
 
 TRAINER, LOOP = "trainer", "loop"
@@ -22,7 +26,18 @@ def kind_of(job: Job) -> str:
     name = job.framework.name.lower()
     if name in _LOOP:
         return LOOP
-    return TRAINER if name in _TRAINER or name in _ON_TRAINER else ""
+    return TRAINER if name in _TRAINER or name in _ON_TRAINER or name == _SFT else ""
+
+
+def is_sft(job: Job) -> bool:
+    """Whether it is TRL's SFTTrainer."""
+    return job.framework.name.lower() == _SFT
+
+
+def is_old_sft(job: Job) -> bool:
+    """Whether it is one that takes other arguments."""
+    version = job.framework.version("trl")
+    return is_sft(job) and version is not None and version < _SFT_FROM
 
 
 def left_out_of(job: Job) -> str:

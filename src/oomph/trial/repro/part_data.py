@@ -43,6 +43,42 @@ def function(job: Job) -> str:
     return "\n".join([*lines, *_lines(job, task)]) + "\n"
 
 
+def rows(job: Job) -> str:
+    """`make_rows(samples, length)` and `make_tokenizer()`: what SFTTrainer takes."""
+    vocabulary = dimensions(job.model)["vocab"]
+    lines = [
+        "def make_rows(samples, length):",
+        '    """Random texts as the job\'s data set has them, tokenised."""',
+        f"    tokens = torch.randint(2, {vocabulary}, (samples, length)).tolist()",
+    ]
+    if _pads(job):
+        lines.append(
+            "    tokens[::2] = [row[:-1] for row in tokens[::2]]  # padded: attention gets a mask with zeros"
+        )
+    return (
+        "\n".join([*lines, '    return datasets.Dataset.from_dict({"input_ids": tokens})', *_TOKENIZER])
+        + "\n"
+    )
+
+
+_TOKENIZER = (
+    "",
+    "",
+    "def make_tokenizer():",
+    '    """One that knows how texts end and are padded, and nothing else."""',
+    '    words = tokenizers.models.WordLevel({"<pad>": 0, "<end>": 1}, unk_token="<pad>")',
+    "    inner = tokenizers.Tokenizer(words)",
+    "    return transformers.PreTrainedTokenizerFast(",
+    '        tokenizer_object=inner, pad_token="<pad>", eos_token="<end>"',
+    "    )",
+)
+
+
+def _pads(job: Job) -> bool:
+    """Whether samples of a batch differ in length."""
+    return job.batch.padding == "max_length" or (job.batch.padding == "longest" and job.batch.micro > 1)
+
+
 def _lines(job: Job, task: Task) -> list[str]:
     if task.images:
         side = image_size(job)
@@ -60,7 +96,7 @@ def _lines(job: Job, task: Task) -> list[str]:
         lines.append('    batch = {"input_ids": tokens}')
     else:
         lines.append('    batch = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}')
-        if job.batch.padding == "max_length" or (job.batch.padding == "longest" and job.batch.micro > 1):
+        if _pads(job):
             lines.append('    batch["attention_mask"][0, -1] = 0  # padded: attention gets a mask with zeros')
     lines.append(f'    return {{**batch, "labels": {_labels(job, task)}}}')
     return lines

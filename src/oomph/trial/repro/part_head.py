@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph import __version__
 from oomph.job.model import Job
-from oomph.trial.repro.code import TRAINER
+from oomph.trial.repro.code import TRAINER, is_sft
 from oomph.trial.repro.literals import documented, escaped, literal
 from oomph.trial.repro.model import Asked
 from oomph.trial.repro.part_trainer import environment
@@ -73,6 +73,8 @@ def _imports(job: Job, kind: str, phase: str) -> str:
     if kind == TRAINER:
         standard.append("tempfile")
     others = ["torch", "transformers"]
+    if is_sft(job):
+        others += ["datasets", "tokenizers", "trl"]
     quantised = job.method.quantization is not None
     if job.method.lora is not None:
         others.append("peft")

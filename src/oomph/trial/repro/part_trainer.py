@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oomph.job.model import Job
 from oomph.phases import Phase
+from oomph.trial.repro.code import is_sft
 from oomph.trial.repro.literals import literal
 from oomph.trial.repro.optimizers import trainer_optimizer
 from oomph.trial.repro.part_loop import evaluations, switches
@@ -19,7 +20,7 @@ _SHARDING = {
 }
 _PREFETCH = {"pre": "BACKWARD_PRE", "post": "BACKWARD_POST", "none": "NO_PREFETCH"}
 
-CLASSES = '''\
+_DATA = '''\
 class Random(torch.utils.data.Dataset):
     """So many samples of random data."""
 
@@ -33,6 +34,8 @@ class Random(torch.utils.data.Dataset):
         return {name: each[0] for name, each in make_batch(1, self.length).items()}
 
 
+'''
+_CLASSES = '''\
 class Measured(transformers.Trainer):
     """The Trainer as it is: it only tells when forward, backward and evaluation begin and end."""
 
@@ -73,6 +76,20 @@ class Step(transformers.TrainerCallback):
 '''
 
 
+def classes(job: Job) -> str:
+    """The data set, the Trainer, and its callback."""
+    if not is_sft(job):
+        return _DATA + _CLASSES
+    found = _CLASSES.replace("transformers.Trainer)", "trl.SFTTrainer)", 1)
+    if job.batch.padding in (None, "off"):
+        return found
+    order = (
+        "    def _get_train_sampler(self, *args):\n"
+        "        return torch.utils.data.SequentialSampler(self.train_dataset)  # short and long ones in each batch\n\n"
+    )
+    return found.replace("    def compute_loss", f"{order}    def compute_loss", 1)
+
+
 def environment(job: Job) -> str:
     """FSDP as `accelerate launch` asks for it; "" without."""
     values = _environment(job)
@@ -110,32 +127,43 @@ def _word(on: bool) -> str:
     return "true" if on else "false"
 
 
+_WARNING = (
+    '    if options.device == "cpu":',
+    '        print("accelerate does not shard on the CPU: DDP runs in place of FSDP", file=sys.stderr)',
+)
+
+
 def function(job: Job, phase: Phase | None) -> str:
     """`run(options, phases)`."""
     evaluation = job.evaluation
     image = task_of(job.model)[0].images
     length = "None" if image else "options.seq"
+    sft = is_sft(job)
+    make = "make_rows" if sft else "Random"
     lines = [
         "def run(options, phases):",
         *switches(job),
         '    world = int(os.environ.get("WORLD_SIZE", 1))',
+        *_WARNING[: 2 * job.parallel.strategy.startswith("fsdp")],
         "    step = Step(phases)",
         "    with tempfile.TemporaryDirectory() as folder:",
-        "        settings = transformers.TrainingArguments(",
+        f"        settings = {'trl.SFTConfig' if sft else 'transformers.TrainingArguments'}(",
         "            output_dir=folder,",
         *(f"            {name}={value}," for name, value in _arguments(job).items()),
         "        )",
         "        trainer = Measured(",
         "            model=make_model(),",
         "            args=settings,",
-        f"            train_dataset=Random(options.steps * ACCUMULATION * options.batch * world, {length}),",
+        f"            train_dataset={make}(options.steps * ACCUMULATION * options.batch * world, {length}),",
     ]
     if evaluation.batch is not None:
         other = evaluation.sequence not in (None, job.batch.sequence) and not image
         size = str(evaluation.sequence) if other else length
-        lines.append(f"            eval_dataset=Random(EVALUATIONS * options.eval_batch * world, {size}),")
+        lines.append(f"            eval_dataset={make}(EVALUATIONS * options.eval_batch * world, {size}),")
     if evaluation.keep_logits:
         lines.append("            compute_metrics=lambda predictions: {},  # so that predictions are kept")
+    if sft:
+        lines.append("            processing_class=make_tokenizer(),")
     lines += [
         "            callbacks=[step],",
         "        )",
@@ -161,6 +189,11 @@ def _arguments(job: Job) -> dict[str, str]:
     }
     if mixed(job):
         values[precision.compute] = "True"
+    elif is_sft(job):
+        values["bf16"] = "False"  # SFTConfig's own is True
+    if is_sft(job):
+        values["max_length"] = "None"
+        values["gradient_checkpointing"] = "False"
     if precision.compute == "tf32":
         values["tf32"] = 'options.device == "cuda"'
     if job.checkpointing.mode == "full":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from oomph.errors import UsageError
 from oomph.job.model import Job
 from oomph.phases import Phase
-from oomph.trial.repro.code import LOOP, TRAINER, kind_of
+from oomph.trial.repro.code import LOOP, TRAINER, is_old_sft, is_sft, kind_of
 from oomph.trial.repro.model import PHASES, Asked
 from oomph.trial.repro.optimizers import loop_optimizer, trainer_optimizer
 from oomph.trial.repro.tasks import task_of
@@ -74,6 +74,12 @@ def _unwritten(asked: Asked) -> Iterator[str]:
         yield f"activation checkpointing {job.checkpointing.mode}, which transformers' classes do not offer"
     if asked.phase is not None and asked.phase not in PHASES and asked.phase is not Phase.INIT:
         yield f"the phase {asked.phase}"
+    if is_old_sft(job):
+        yield "TRL before 0.12"
+    if is_sft(job) and job.batch.packed:
+        yield "packed samples in TRL's SFTTrainer"
+    if is_sft(job) and job.model.config and task_of(job.model)[0].name not in ("", "causal_lm"):
+        yield f"TRL's SFTTrainer with {task_of(job.model)[0].name.replace('_', ' ')}"
     yield from _numbers(job)
     yield from _method(job)
     yield from _parallel(job, kind, asked.phase)

@@ -20,7 +20,7 @@ from oomph.trial.repro import (
     part_wrap,
     refuse,
 )
-from oomph.trial.repro.code import LOOP, TRAINER, kind_of, left_out_of
+from oomph.trial.repro.code import LOOP, TRAINER, is_sft, kind_of, left_out_of
 from oomph.trial.repro.model import PHASES, Asked, Script
 from oomph.trial.repro.tasks import task_of
 
@@ -61,9 +61,10 @@ def write(asked: Asked) -> Script:
 def _body(job: Job, kind: str, phase: Phase | None, default: str) -> list[str]:
     trainer = kind == TRAINER
     versions = part_phases.versions(job)
-    functions = [part_phases.PHASES, part_model.function(job, kind), part_data.function(job)]
+    data = part_data.rows(job) if is_sft(job) else part_data.function(job)
+    functions = [part_phases.PHASES, part_model.function(job, kind), data]
     if trainer:
-        functions.append(part_trainer.CLASSES)
+        functions.append(part_trainer.classes(job))
     else:
         functions += [part_wrap.function(job), part_loop.autocast(job)]
     functions += [
