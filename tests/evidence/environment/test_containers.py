@@ -259,3 +259,20 @@ def test_accelerates_configuration(tmp_path) -> None:
         "fsdp.yaml",
     )
     assert [(one.program, one.nodes, one.processes) for one in told.launches] == [("accelerate", 2, 8)]
+
+
+def test_a_pod_that_is_no_training(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        apiVersion: apps/v1
+        kind: Deployment
+        spec:
+          template:
+            spec:
+              containers:
+                - {name: web, image: "nginx:1", resources: {limits: {memory: 128Mi}}}
+        """,
+    )
+    assert told.launches == ()
+    assert [one.value for one in told.images] == ["nginx:1"]

@@ -52,7 +52,8 @@ def read_document(document: Node, found: Found) -> bool:
     read = False
     seen: set[int] = set()
     for _, value in [("", document), *document.walk()]:
-        if value.get("containers") is not None and id(value.raw) not in seen:
+        inside = value.get("containers")
+        if inside is not None and inside.kind == "sequence" and id(value.raw) not in seen:
             seen.add(id(value.raw))
             _pod(value, found)
             read = True
@@ -95,8 +96,14 @@ def _pod(pod: Node, found: Found) -> None:
             shm_bytes=_shm(pod, container),
             host_ipc=host_ipc.text == "true" if host_ipc is not None else False,
         )
-        found.add_launch(launch)
+        before = found.launches[:]
         run(container, shell)
+        started = found.launches[len(before) :]
+        # A container that neither asks for GPUs nor starts ranks is no training.
+        if gpu is not None or started:
+            found.launches[:] = before
+            found.add_launch(launch)
+            found.launches += started
 
 
 def _gpu_node(container: Node) -> Node | None:

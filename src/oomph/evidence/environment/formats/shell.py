@@ -209,7 +209,8 @@ class Shell:
             self.all_exported = self.all_exported or "a" in letters or "allexport" in [w.text for w in rest]
             return
         for held, value, _ in given:
-            if held.upper() == held:  # "a=b, c" of a program's text is no variable
+            # "a=b, c" of a program's text is no variable, and `read` alone looks at IFS.
+            if held.upper() == held and held != "IFS":
                 self._keep(held, value, quote, command=True)
         if name == "env":
             self._env(rest, quote, depth)

@@ -48,7 +48,8 @@ def parse(part: Part, found: Found) -> None:
     dumps = [_Dump()]
     for line, match in rows:
         name, value = match[2], _unquoted(match[3])
-        if not whole and not _alone(name, match[3]):
+        # A line that exports is a command: `scripts` reads those.
+        if not whole and ((match[1] or "").startswith("export") or not _alone(name, match[3])):
             continue
         if name in dumps[-1].names and (name in _RANKS or name in _EVERYWHERE):
             dumps.append(_Dump())
