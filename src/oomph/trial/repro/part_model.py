@@ -5,7 +5,7 @@ from __future__ import annotations
 from oomph.job.config import to_config
 from oomph.job.families.build import Reader
 from oomph.job.model import Job, Lora
-from oomph.trial.repro.code import LOOP
+from oomph.trial.repro.code import LOOP, is_sft
 from oomph.trial.repro.literals import literal
 from oomph.trial.repro.tasks import Task, task_of
 
@@ -88,7 +88,7 @@ def function(job: Job, kind: str) -> str:
     ]
     if job.method.quantization is not None:
         lines.append("    quantize(model)")
-        if job.method.quantization.prepared:
+        if job.method.quantization.prepared and not leaves_adapters(job):
             lines += [
                 "    model = peft.prepare_model_for_kbit_training(",
                 f"        model, use_gradient_checkpointing={job.checkpointing.mode != 'none'}",
@@ -104,14 +104,27 @@ def function(job: Job, kind: str) -> str:
         reentrant = job.checkpointing.reentrant
         how = "" if reentrant is None else f'gradient_checkpointing_kwargs={{"use_reentrant": {reentrant}}}'
         lines.append(f"    model.gradient_checkpointing_enable({how})")
-    if job.method.lora is not None:
-        lines += _adapters(job, job.method.lora, task)
+    if job.method.lora is not None and not leaves_adapters(job):
+        lines += [*_adapters(job.method.lora, task), *_adapted(job, job.method.lora)]
     lines.append("    return model")
+    if job.method.lora is not None and leaves_adapters(job):
+        lines += [
+            "",
+            "",
+            "def make_adapters():",
+            '    """LoRA, which SFTTrainer puts on quantised weights in its own way."""',
+        ]
+        lines += [*_adapters(job.method.lora, task), "    return adapters"]
     quantizer = _quantizer(job) if job.method.quantization is not None else ""
     return quantizer + "\n".join(lines) + "\n"
 
 
-def _adapters(job: Job, lora: Lora, task: Task) -> list[str]:
+def leaves_adapters(job: Job) -> bool:
+    """Whether the trainer makes the adapters: what TRL casts beside quantised weights is its version's to say."""
+    return is_sft(job) and job.method.quantization is not None
+
+
+def _adapters(lora: Lora, task: Task) -> list[str]:
     targets = "all-linear" if "all-linear" in lora.targets else list(lora.targets)
     lines = [
         "    adapters = peft.LoraConfig(",
@@ -125,9 +138,13 @@ def _adapters(job: Job, lora: Lora, task: Task) -> list[str]:
         lines.append(f"        modules_to_save={literal(list(lora.modules_to_save), 8)},")
     if task.name in _PEFT_TASKS:
         lines.append(f"        task_type={literal(_PEFT_TASKS[task.name])},")
+    return [*lines, "    )"]
+
+
+def _adapted(job: Job, lora: Lora) -> list[str]:
     wide = lora.dtype == "fp32" and job.precision.weights in ("bf16", "fp16")
     cast = "" if wide or job.precision.weights == "fp32" else ", autocast_adapter_dtype=False"
-    return [*lines, "    )", f"    model = peft.get_peft_model(model, adapters{cast})"]
+    return [f"    model = peft.get_peft_model(model, adapters{cast})"]
 
 
 def _quantizer(job: Job) -> str:

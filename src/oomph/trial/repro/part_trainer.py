@@ -8,6 +8,7 @@ from oomph.trial.repro.code import is_sft
 from oomph.trial.repro.literals import literal
 from oomph.trial.repro.optimizers import trainer_optimizer
 from oomph.trial.repro.part_loop import evaluations, switches
+from oomph.trial.repro.part_model import leaves_adapters
 from oomph.trial.repro.tasks import task_of
 
 #: Since 4.41 (4.46 without a warning) `evaluation_strategy` is called so: training_args.py.
@@ -164,6 +165,8 @@ def function(job: Job, phase: Phase | None) -> str:
         lines.append("            compute_metrics=lambda predictions: {},  # so that predictions are kept")
     if sft:
         lines.append("            processing_class=make_tokenizer(),")
+    if leaves_adapters(job):
+        lines.append("            peft_config=make_adapters(),")
     lines += [
         "            callbacks=[step],",
         "        )",
