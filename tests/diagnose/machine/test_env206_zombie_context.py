@@ -78,6 +78,14 @@ def test_a_process_that_is_gone() -> None:
     assert clear(ZombieContext, of(card(10 * GIB, process(187402, 10 * GIB, alive=True))))
 
 
+def test_a_process_that_nvidia_smi_cannot_name() -> None:
+    # "[Not Found]" of newer versions, "Unknown Error" of older ones
+    for name in ("[Not Found]", "Unknown Error"):
+        found = problem(ZombieContext, of(card(10 * GIB, replace(process(31794, 10 * GIB), name=name))))
+        assert found.certainty is Certainty.POSSIBLE
+        assert "another container" in found.says
+
+
 def test_where_the_list_proves_nothing() -> None:
     used = card(30 * GIB)
     assert "docker" in untold(ZombieContext, of(used, container=told("docker")))

@@ -122,6 +122,15 @@ def test_processes_on_a_card_are_a_hint() -> None:
         cards=(replace(one, processes=(python(1), python(2))), replace(two, processes=(python(2),)))
     )
     assert "another card as well" in problem(TwoRanksOnOneGpu, strayed).says
+    # ids next to each other, and another card that is idle
+    idle = environment(
+        cards=(replace(one, processes=(python(5011), python(5012))), replace(two, processes=()))
+    )
+    assert problem(TwoRanksOnOneGpu, idle).certainty is Certainty.POSSIBLE
+    apart = environment(
+        cards=(replace(one, processes=(python(5011), python(9012))), replace(two, processes=()))
+    )
+    assert not_here(TwoRanksOnOneGpu, apart)
     # one process that is listed twice is one
     twice = environment(
         cards=(replace(one, processes=(python(1), python(1))),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from oomph.diagnose.machine.cards import in_container, is_coherent, is_vgpu, is_windows
@@ -23,6 +24,8 @@ BESIDE_PROCESSES_BYTES = 1024 * MIB
 #: From this branch on nvidia-smi tells "Reserved" apart; before it the total leaves it out.
 _TELLS_RESERVED = 510
 _ROUNDING = 4 * MIB
+#: What nvidia-smi prints in place of a name.
+_NAMELESS = re.compile(r"\A\[?(?:not found|unknown error)\]?\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,12 @@ def listed_once(card: Card) -> tuple[CardProcess, ...]:
     for one in card.processes or ():
         found.setdefault((one.pid, one.used_bytes), one)
     return tuple(found.values())
+
+
+def gone(process: CardProcess) -> bool:
+    """Whether the process is not there any more: it was looked for, or nvidia-smi could not read its name. (That of a
+    process in another container cannot be read either.)"""
+    return process.alive is False or (process.alive is None and bool(_NAMELESS.search(process.name)))
 
 
 def _blind(environment: Environment, card: Card) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from oomph.diagnose.machine.idle import listed_once
+from oomph.diagnose.machine.idle import gone, listed_once
 from oomph.evidence.environment.model import Card, CardProcess, Environment
 from oomph.units import MIB, format_bytes
 
@@ -26,7 +26,7 @@ def strangers(card: Card) -> tuple[CardProcess, ...]:
     """Living processes that are not the job's, each pid once, the largest first; MPS's server is no stranger."""
     found: dict[int, CardProcess] = {}
     for one in listed_once(card):
-        if one.ours or one.alive is False or _MPS.search(one.name):
+        if one.ours or gone(one) or _MPS.search(one.name):
             continue
         held = found.get(one.pid)
         if held is None or (one.used_bytes or 0) > (held.used_bytes or 0):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from oomph.diagnose.machine.answers import answer
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.cards import in_container, labels, nvidia_cards
-from oomph.diagnose.machine.idle import IDLE_BYTES, listed_once, unowned
+from oomph.diagnose.machine.idle import IDLE_BYTES, gone, listed_once, unowned
 from oomph.diagnose.machine.model import Answer, Asked, Problem
 from oomph.diagnose.model import Certainty
 from oomph.evidence.environment.model import Card, CardProcess, Environment
@@ -43,7 +43,7 @@ class ZombieContext(Check):
         clear: list[Card] = []
         unclear: dict[str, list[Card]] = {}
         for card in cards:
-            dead = [one for one in listed_once(card) if one.alive is False]
+            dead = [one for one in listed_once(card) if gone(one)]
             if dead:
                 problems.append(_dead(card, dead))
                 continue
@@ -70,13 +70,18 @@ def _dead(card: Card, dead: Sequence[CardProcess]) -> Problem:
     held = sum(one.used_bytes or 0 for one in dead)
     pids = ", ".join(str(one.pid) for one in dead)
     size = f"{format_bytes(held)} of " if held else "memory of "
+    plural = len(dead) > 1
+    sure = all(one.alive is False for one in dead)
+    which = f"{'are' if plural else 'is'} gone or a zombie."
+    if not sure:
+        which = f"nvidia-smi cannot name: {'they are' if plural else 'it is'} gone, or in another container."
     return Problem(
-        f"{labels([card])}: {size}its memory belongs to {'processes' if len(dead) > 1 else 'process'} {pids}, which "
-        f"{'are' if len(dead) > 1 else 'is'} gone or a zombie.",
+        f"{labels([card])}: {size}its memory belongs to {'processes' if plural else 'process'} {pids}, which {which}",
         does=_DOES,
         fix=_FIX,
         paste=_PASTE,
         subject=labels([card]),
+        certainty=Certainty.CERTAIN if sure else Certainty.POSSIBLE,
         numbers={"unowned_bytes": held},
         evidence=tuple(one.quote for one in dead[:4]),
     )

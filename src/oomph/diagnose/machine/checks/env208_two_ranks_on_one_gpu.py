@@ -12,13 +12,15 @@ from oomph.diagnose.machine.devices import read_devices
 from oomph.diagnose.machine.model import Answer, Asked, Problem, Severity
 from oomph.diagnose.machine.neighbours import draws, is_python, strangers
 from oomph.diagnose.model import Certainty
-from oomph.evidence.environment.model import Environment, RankDevice, Variable
+from oomph.evidence.environment.model import Card, CardProcess, Environment, RankDevice, Variable
 from oomph.evidence.model import Quote
 
 #: NCCL, src/init.cc.
 _DUPLICATE = re.compile(
     r"Duplicate GPU detected : rank (\d{1,7}) and rank (\d{1,7}) both on CUDA device ([0-9a-fA-F]{1,16})"
 )
+#: A launcher starts its processes one after the other; few others get an id in between.
+_NEAR = 4
 _HOSTS = ("HOSTNAME", "SLURMD_NODENAME", "SLURM_NODEID", "GROUP_RANK", "NODE_RANK")
 _LOCALS = (
     "LOCAL_RANK",
@@ -216,7 +218,8 @@ def _locals_differ(by_rank: Mapping[int, Mapping[str, Variable]], ranks: Sequenc
 def _listed(environment: Environment) -> list[Problem]:
     """Processes on the cards, where a job of several is known to run: a hint at most."""
     launched = any((one.processes or 0) > 1 for one in environment.launches)
-    cards = [one for one in nvidia_cards(environment) if one.processes]
+    all_cards = nvidia_cards(environment)
+    cards = [one for one in all_cards if one.processes]
     on = {id(card): [one for one in strangers(card) if is_python(one) and not draws(one)] for card in cards}
     where: dict[int, int] = {}
     for those in on.values():
@@ -225,7 +228,7 @@ def _listed(environment: Environment) -> list[Problem]:
     for card in cards:
         those = on[id(card)]
         also_elsewhere = [one for one in those if where[one.pid] > 1]
-        if len(those) < 2 or not (launched or also_elsewhere):
+        if len(those) < 2 or not (launched or also_elsewhere or _one_launch(those, all_cards)):
             continue
         says = f"{len(those)} Python processes are on {labels([card])}"
         if also_elsewhere:
@@ -246,3 +249,13 @@ def _listed(environment: Environment) -> list[Problem]:
             )
         ]
     return []
+
+
+def _one_launch(those: Sequence[CardProcess], cards: Sequence[Card]) -> bool:
+    """Whether they look like one launcher's children (their ids are next to each other) while another card is idle."""
+    pids = [one.pid for one in those]
+    near = max(pids) - min(pids) < _NEAR * len(pids)
+    idle = any(
+        one.processes is not None and not [own for own in strangers(one) if not draws(own)] for one in cards
+    )
+    return near and idle
