@@ -213,6 +213,7 @@ def test_nvcc(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "machine", "provider"),
     [
+        ("$ gcloud compute instances list\nx us-a\nmachine-type: g2-standard-4\n", "g2-standard-4", "Google Cloud"),
         ("projects/1234/machineTypes/a2-highgpu-8g\n", "a2-highgpu-8g", "Google Cloud"),
         ("$ cat /sys/class/dmi/id/product_name\np4d.24xlarge\n", "p4d.24xlarge", "AWS"),
         ("/sys/class/dmi/id/sys_vendor:Amazon EC2\n/sys/class/dmi/id/product_name:g5.xlarge\n", "g5.xlarge", "AWS"),

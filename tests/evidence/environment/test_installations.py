@@ -269,3 +269,35 @@ def test_what_pytorch_asks_for(tmp_path) -> None:
 def test_two_versions_of_a_package_are_both_kept(tmp_path) -> None:
     told = given(tmp_path, "nvidia-nccl-cu12==2.18.1\ntorch==2.3.1\n\n[pip3] nvidia-nccl-cu12==2.20.5\n")
     assert [one.value for one in told.packages["nvidia-nccl-cu12"]] == ["2.18.1", "2.20.5"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "xFormers was built for: PyTorch 2.1.0+cu121 with CUDA 1201 (you have 2.1.1+cpu)",
+        "torch 2.4.0 is required",
+        "Please install torch 2.0.1+cu118 first",
+    ],
+)
+def test_sentences_about_another_build(tmp_path, text: str) -> None:
+    told = given(tmp_path, f"NCCL_DEBUG=INFO\n{text}\n")
+    assert told.torch == ()
+
+
+def test_a_conda_environment(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        name: train
+        channels: [pytorch]
+        dependencies:
+          - python=3.10
+          - pytorch=2.1.0=py3.10_cuda12.1_cudnn8.9.2_0
+          - pip:
+              - nvidia-nccl-cu12==2.18.1
+        """,
+        "environment.yml",
+    )
+    (build,) = told.torch
+    assert (build.version, build.cuda, build.wanted) == ("2.1.0", "12.1", True)
+    assert told.packages["nvidia-nccl-cu12"][0].value == "2.18.1"

@@ -8,7 +8,10 @@ from oomph.evidence.environment.found import Found
 from oomph.evidence.environment.parts import Part
 from oomph.evidence.model import Line
 
-_GCP = re.compile(r"(?:projects/\d{1,20}/|zones/[\w-]{3,40}/)machineTypes/([a-z][\w-]{2,40})")
+_GCP = re.compile(
+    r"(?:projects/\d{1,20}/|zones/[\w-]{3,40}/)machineTypes/([a-z][\w-]{2,40})"
+    r"|\bmachine[-_]?[tT]ype[\"']?\s{0,4}[:= ]\s{0,4}[\"']?((?:a2|a3|a4|a4x|g2|g4|n1|n2|n2d|c2|c3|e2)-[a-z0-9-]{4,30})"
+)
 #: Families with GPUs and the common ones beside them; a word of this shape alone is taken only behind a command.
 _AWS = re.compile(
     r"[a-z]{1,3}\d{1,2}[a-z]{0,4}(?:-[a-z0-9]{1,8})?\.(?:\d{0,3}x?large|metal(?:-\d{1,2}xl)?)\Z"
@@ -54,7 +57,7 @@ def parse(part: Part, found: Found) -> None:
             continue
         google = _GCP.search(text)
         if google is not None:
-            _told(part, found, line, google[1], "Google Cloud")
+            _told(part, found, line, google[1] or google[2], "Google Cloud")
             continue
         dmi = _DMI.match(text) if len(text) < 400 else None
         if dmi is not None:

@@ -4,6 +4,7 @@ environment reports, requirements files, and the metadata that says what PyTorch
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from oomph.evidence.environment.formats import torch_builds
 from oomph.evidence.environment.formats.variables import OURS
@@ -22,6 +23,7 @@ _ROW = re.compile(
 _CONDA = re.compile(
     r"\[conda\]\s{1,4}([\w.-]{1,80})\s{1,60}(\d[\w.+-]{0,60})(?:\s{1,60}(\S{1,200}))?(?:\s{1,60}(\S{1,200}))?\s*$"
 )
+_CONDA_PIN = re.compile(r"(?:[\w-]{1,40}::)?([\w.-]{1,80})={1,2}(\d[\d.]{0,20})(?:=(\S{1,80}))?$")
 _REQUIRES = re.compile(r"Requires-Dist: {0,4}([\w.-]{1,80}) ?\(?==\s?([\w.+-]{1,40})\)?")
 _REQUIREMENT = re.compile(r"(?:[\w.\[\],-]{1,80}\s{0,2}(?:[<>=!~]=|[<>@])|-r |--|-e |-f |#)")
 _COLUMNS = re.compile(r"(?:Package|# Name|Name)\s{1,80}Version\b")
@@ -32,10 +34,14 @@ _CONDA_TORCH = ("pytorch", "pytorch-gpu", "libtorch")
 def parse(part: Part, found: Found) -> None:
     """Packages with their versions; PyTorch's is a build too."""
     wanted = _is_requirements(part)
+    listed = any(line.text.rstrip() == "dependencies:" for line in part.lines[:2_000])
     table = shown = ""
     for line in part.lines:
         text = line.text.strip()
         if not text or len(text) > 500:
+            continue
+        if listed and text.startswith("- "):
+            _dependency(part, found, text[2:].strip().strip("'\""), part.quote(line))
             continue
         if _COLUMNS.match(text) is not None:
             table = "conda" if "Build" in text else "pip"
@@ -62,6 +68,18 @@ def parse(part: Part, found: Found) -> None:
             continue
         conda = table == "conda" or text.startswith("[conda]")
         _row(part, found, row, quote, conda=conda)
+
+
+def _dependency(part: Part, found: Found, text: str, quote: Quote) -> None:
+    """A line of conda's environment.yml: "pytorch=2.1.0=py3.10_cuda12.1_cudnn8.9.2_0", or one of pip's below it."""
+    pinned = _PINNED.match(text)
+    if pinned is not None:
+        _installed(part, found, pinned[1].partition("[")[0], pinned[2], quote, wanted=True)
+        return
+    match = _CONDA_PIN.match(text)
+    if match is not None and match[1] in _CONDA_TORCH:
+        found.take(part.source, "conda environment")
+        found.add_torch(replace(torch_builds.conda_build(match[2], match[3] or "", quote), wanted=True))
 
 
 def _is_requirements(part: Part) -> bool:

@@ -30,13 +30,19 @@ _NCCL = re.compile(r"nccl\.version\(\)['\"]?\s{0,4}[:=,]?\s{0,4}\((\d{1,2}), (\d
 _PROPERTIES = re.compile(r"_CudaDeviceProperties\(name='([^']{1,80})', major=(\d{1,2}), minor=(\d)")
 _EXPRESSION = re.compile(r"(?:>>>|In \[\d+\]:) ?(.{1,300})$")
 _BEGINS = re.compile(
-    rf"(?:py)?torch:?\s{{1,4}}({torch_builds.VERSION})(?:\s{{1,4}}cuda:?\s{{1,4}}(\d{{1,2}}\.\d{{1,2}}|None)\b)?(?=[\s,;]|$)",
+    rf"(?:py)?torch:?\s{{1,4}}({torch_builds.VERSION})(?:,?\s{{1,4}}cuda:?\s{{1,4}}(\d{{1,2}}\.\d{{1,2}}|None))?$",
     re.I,
 )
 _DEVICE = re.compile(
     r"(?:device(?: name)?|gpu|cuda:\d)?[:= ]{0,3}"
     r"((?:NVIDIA|Tesla|GeForce|Quadro) [\w /-]{2,60}?)[ ,:]{1,3}\((\d{1,2}), (\d)\)",
     re.I,
+)
+#: Sentences about another build than the one that runs: "xFormers was built for: PyTorch 2.1.0+cu121".
+_OTHER = re.compile(
+    r"\b(?:built (?:for|with|against)|compiled|requires?|required|expect(?:s|ed)|needs?|install(?:ed)?|support(?:s|ed)|"
+    r"compatible|upgrade|downgrade|recommend(?:s|ed)|tested|you have|instead)\b",
+    re.IGNORECASE,
 )
 _KIND = "what PyTorch says of itself"
 
@@ -58,6 +64,8 @@ def parse(part: Part, found: Found) -> None:
             found.take(part.source, _KIND)
             capability = (int(device[2]), int(device[3]))
             found.capabilities.setdefault(device[1].strip(), Told(capability, part.quote(line)))
+        if _OTHER.search(text) is not None:
+            continue
         build = _labelled(part, line, text)
         if build is None and asked and ("torch" in asked or "cuda" in asked or "cudnn" in asked):
             build = _answer(part, line, text, asked)
