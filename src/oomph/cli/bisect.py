@@ -148,9 +148,12 @@ def command(ctx: click.Context, /, **options: object) -> None:
     change one thing at a time.
 
     \b
-    oomph bisect --param batch=8:1 --param seq=8192:512 -- python train.py --batch {batch} --seq {seq}
-    oomph bisect --param --per_device_train_batch_size=8:1 -- torchrun --nproc-per-node 8 train.py conf.yaml
-    oomph bisect --engine trace --gpu a100-40gb --param batch=8:1 -- train.py --batch {batch}
+    oomph bisect --param batch=8:1 --param seq=8192:512 -- \\
+        python train.py --batch {batch} --seq {seq}
+    oomph bisect --param --per_device_train_batch_size=8:1 -- \\
+        torchrun --nproc-per-node 8 train.py
+    oomph bisect --engine trace --gpu a100-40gb --param batch=8:1 -- \\
+        train.py --batch {batch}
 
     CMD fails as given, or there is nothing to do. Then the first variable goes to its least; if that fits, its limit
     is found, else it stays there and the next one goes down. Trials are processes of their own, recorded, and stopped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -38,6 +39,8 @@ def run(request: Request) -> int:
     from oomph.trial.goal import goal_named
     from oomph.trial.state import FOLDER, State, folder_named, name_of
 
+    if os.name != "posix":
+        raise UsageError("oomph bisect needs Linux or macOS: its trials are recorded by oomph record -- CMD.")
     if request.output_path is not None:
         check_target(request.output_path)
     template = _template(request)

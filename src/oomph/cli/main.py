@@ -120,7 +120,7 @@ def cli() -> None:
     oomph plan llama-3.1-8b          what a job will need, before there is a script or a GPU
     oomph trace -- train.py          what a script would need, without a GPU
     oomph doctor                     is the machine the cause: driver, CUDA, NCCL, neighbours
-    oomph bisect --param batch=8:1 -- train.py --batch {batch}    one change at a time
+    oomph bisect --param batch=8:1   which variable is the cause: one change at a time
     oomph record -- torchrun ...     run a job, record where its memory goes, explain when it fails
 
     Exit codes: 0 no failure for lack of memory, 1 one was found, 2 the command could not do its work, 130 interrupted

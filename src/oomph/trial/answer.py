@@ -65,7 +65,7 @@ def answer_of(
         lines={name: each for name, each in lines.items() if each},
         recommended=recommended,
         not_tested=tuple(_not_tested(template, found, trials, lines)),
-        notes=(*notes, *found.notes, *_by_output(trials)),
+        notes=(*notes, *found.notes, *_by_output(trials), *_files(template, recommended)),
         next_commands=_next_commands(template, found, recommended, trials, engine, trace_options),
     )
 
@@ -124,6 +124,18 @@ def _by_output(trials: Sequence[TrialResult]) -> list[str]:
             "is known by what they printed and by their exit codes only."
         )
     return said
+
+
+def _files(template: Template, recommended: Recommended | None) -> list[str]:
+    """What of the recommended setting is to be written into files: trials had copies."""
+    if recommended is None:
+        return []
+    return [
+        f"Set {one.name} to {recommended.setting[one.name]} in {one.target.rpartition(':')[0]} before the next "
+        "command: the trials had copies of the file."
+        for one in template.variables
+        if one.kind == "file" and recommended.setting[one.name] != one.values[0]
+    ]
 
 
 def _next_commands(

@@ -23,8 +23,6 @@ from oomph.trial.way import Watching, Way
 #: Such ends may be an accident of the machine: the trial is run once more.
 _AGAIN = frozenset((TrialOutcome.COMMUNICATION, TrialOutcome.LOST))
 _LOOK_SECONDS = 0.25
-#: The placeholder for a trial's own folder, where its outputs may go.
-TRIAL = "{trial}"
 
 
 @dataclass(frozen=True)
@@ -92,8 +90,6 @@ class Bisection:
     def _trial(self, ask: Ask, goal: Goal) -> TrialResult:
         number, folder = self.state.next_folder()
         words, environment = self.template.made(ask.setting, folder)
-        words = tuple(word.replace(TRIAL, str(folder)) for word in words)
-        environment = {name: value.replace(TRIAL, str(folder)) for name, value in environment.items()}
         gone = unset(self.template.variables, ask.setting)
         command = self.way.command(words, folder, goal)
         if gone:

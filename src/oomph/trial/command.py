@@ -13,8 +13,10 @@ from oomph.trial.model import Value, Variable
 
 #: A word that is nothing but a placeholder, with an option's name before it at most: code and JSON look different.
 _PLACEHOLDER = re.compile(r"(?:[-\w.+/]+[=:])?\{([A-Za-z_]\w*)\}\Z", re.ASCII)
-#: Programs that read their own options up to the script.
+#: The value of an environment variable that is not to be set.
 _UNSET = ""
+#: {trial}: the trial's own folder, where its outputs may go.
+TRIAL = "trial"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Template:
         named, before anything runs. Returns remarks."""
         notes = []
         texts = (*self.command, *self.environment.values())
-        known = {one.name for one in self.variables if one.kind == "placeholder"}
+        known = {TRIAL, *(one.name for one in self.variables if one.kind == "placeholder")}
         for text in texts:
             match = _PLACEHOLDER.match(text)
             if match is not None and match[1] not in known:
@@ -87,7 +89,11 @@ class Template:
                 self._change_file(one, value, folder, files)
         for name, (path, _) in files.items():
             words = [_with_file(word, name, str(path)) for word in words]
-        return tuple(words), environment
+        own = f"{{{TRIAL}}}"
+        return (
+            tuple(word.replace(own, str(folder)) for word in words),
+            {name: text.replace(own, str(folder)) for name, text in environment.items()},
+        )
 
     def _own(self, one: Variable) -> str | None:
         """The value that the command itself gives an argument."""

@@ -44,6 +44,8 @@ def parse_param(text: str) -> Variable:
             f"--param {text[:80]!r} has no values: give NAME=VALUES, like batch=8:1 or opt=adamw|sgd."
         )
     kind, target = _kind(name)
+    if name == "trial":
+        raise UsageError("--param trial: {trial} is the trial's own folder; take another name.")
     found, why = _values(name, values)
     return Variable(
         name=_short(name, kind, target),

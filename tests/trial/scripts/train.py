@@ -32,6 +32,7 @@ def options():
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--opt", choices=OPTIMIZERS, default="sgd")
     parser.add_argument("--ranks", action="store_true")
+    parser.add_argument("--device", default="cpu")
     return parser.parse_args()
 
 
@@ -49,7 +50,8 @@ class Net(torch.nn.Module):
 
 
 def train(model, optimizer, batch, seq):
-    model(torch.empty(batch, seq << 8)).sum().backward()
+    device = next(model.parameters()).device
+    model(torch.empty(batch, seq << 8, device=device)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
 
@@ -63,7 +65,7 @@ def evaluate(model, batch, seq):
 
 def main():
     given = options()
-    model = Net(given.weight)
+    model = Net(given.weight).to(given.device)
     if given.ranks:
         torch.distributed.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(model)
