@@ -148,6 +148,9 @@ def test_a_line_of_an_image_is_judged_with_less_certainty() -> None:
     # without a tag it is PyPI's build: 12.1 for 2.3, 13.0 for 2.11
     plain = replace(host, torch=(TorchBuild(QUOTE, version="2.11.0", wanted=True),))
     assert "CUDA 13.0" in problem(DriverTooOld, plain).says
+    # of a nightly or a source build PyPI says nothing
+    nightly = replace(host, torch=(TorchBuild(QUOTE, version="2.11.0.dev20260101", wanted=True),))
+    assert untold(DriverTooOld, nightly)
     # an installed one counts before what a file asks for
     both = replace(host, torch=(wanted, TorchBuild(QUOTE, version="2.3.1", local="cu118")))
     assert "11.8" in clear(DriverTooOld, both)

@@ -99,6 +99,17 @@ def test_the_list_of_an_official_build_is_looked_up() -> None:
     assert "2.10" in clear(GpuNewerThanTheBuild, made("Tesla V100-SXM2-32GB", cuda="12.8", version="2.10.0"))
 
 
+def test_what_was_looked_up_is_certain_for_the_projects_own_wheels_only() -> None:
+    card = cards("NVIDIA GeForce RTX 5090")
+    tagged = environment(cards=card, torch=torch("2.5.1", local="cu124"))
+    assert problem(GpuNewerThanTheBuild, tagged).certainty is Certainty.CERTAIN
+    # conda-forge's builds have no tag, and other architectures
+    untagged = environment(cards=card, torch=torch("2.5.1", cuda="12.4"))
+    assert problem(GpuNewerThanTheBuild, untagged).certainty is Certainty.LIKELY
+    for version in ("2.5.1.post107", "2.5.0.dev20240801", "2.5.0a0"):
+        assert untold(GpuNewerThanTheBuild, environment(cards=card, torch=torch(version, cuda="12.4")))
+
+
 def test_what_is_proposed_runs_on_the_driver() -> None:
     # Driver 535 runs no CUDA 13 build; all of 12.8 it does (minor-version compatibility).
     found = problem(

@@ -42,8 +42,14 @@ class Build:
 
     @property
     def official(self) -> bool:
-        """Whether it may be a wheel of the PyTorch project: no vendor's tag, no build of one's own."""
-        return not self.torch.local or bool(_LOCAL.match(self.torch.local))
+        """Whether it may be a wheel of the PyTorch project: a release, without a vendor's tag."""
+        released = not re.search(r"[a-z]", self.torch.version)
+        return released and (not self.torch.local or self.tagged)
+
+    @property
+    def tagged(self) -> bool:
+        """Whether it has the tag of the project's own wheels (+cu121)."""
+        return bool(_LOCAL.match(self.torch.local))
 
 
 def judged(environment: Environment) -> tuple[Build, ...]:
@@ -68,7 +74,7 @@ def build_of(torch: TorchBuild, environment: Environment) -> Build:
     local = _LOCAL.match(torch.local)
     if local is not None:
         return Build(torch, f"{local[1]}.{local[2]}")
-    if torch.local or not torch.version:
+    if torch.local or not torch.version or re.search(r"[a-z]", torch.version):
         return Build(torch)
     if not torch.wanted:
         for name, versions in environment.packages.items():

@@ -190,7 +190,7 @@ def _too_old(
         other = None
     compat = f"cuda-compat-{build.cuda.replace('.', '-')}"
     if kinds == {"datacenter"} and not is_windows(environment):
-        hint = f" On data-centre cards the package {compat} does it without a new driver."
+        hint = f" On data-centre cards the package {compat} may do without a new driver."
     elif "consumer" in kinds:
         hint = f" {compat} does not work on GeForce cards."
     else:

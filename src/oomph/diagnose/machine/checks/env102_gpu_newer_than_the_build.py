@@ -109,7 +109,7 @@ def _architectures(environment: Environment, build: Build) -> tuple[tuple[str, .
     if not build.official or not build.cuda or not build.torch.version or _OTHER_MACHINES.search(system):
         return (), False
     found = torch_architectures(build.torch.version, build.cuda)
-    return (found.architectures, found.checked and not build.assumed) if found is not None else ((), False)
+    return (found.architectures, found.checked and build.tagged) if found is not None else ((), False)
 
 
 def _compiled(
