@@ -227,4 +227,18 @@ CASES = (
         ),
         phases=(*STEP, "eval"),
     ),
+    Case(
+        "accelerate_loop",
+        _job(
+            {**LLAMA, "model_type": "mistral"},
+            "a small Mistral",
+            "accelerate",
+            precision=AUTOCAST,
+            batch=Batch(micro=2, sequence=384, accumulation=2),
+            parallel=Parallel(strategy="ddp", data=2),
+            evaluation=Evaluation(batch=4, samples=32),
+        ),
+        world=2,
+        phases=(*STEP, "eval"),
+    ),
 )

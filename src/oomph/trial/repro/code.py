@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph.job.model import Job
 
-#: transformers' Trainer. accelerate alone is a loop of the user's own in which Trainer's casts are at work.
+#: transformers' Trainer.
 _TRAINER = frozenset(("transformers", "hf", "huggingface"))
 #: Trainers that are transformers' own with patches; the value names what a script leaves out.
 _ON_TRAINER = {
@@ -16,7 +16,9 @@ _ON_TRAINER = {
 _SFT = "trl"
 #: Since then the tokenizer is called processing_class (trl/trainer/sft_trainer.py).
 _SFT_FROM = (0, 12)
-_LOOP = frozenset(("", "pytorch", "peft-method-comparison"))
+#: A loop of the user's own whose model and optimizer accelerate has prepared.
+_ACCELERATE = "accelerate"
+_LOOP = frozenset(("", "pytorch", "peft-method-comparison", _ACCELERATE))
 
 TRAINER, LOOP = "trainer", "loop"
 
@@ -27,6 +29,11 @@ def kind_of(job: Job) -> str:
     if name in _LOOP:
         return LOOP
     return TRAINER if name in _TRAINER or name in _ON_TRAINER or name == _SFT else ""
+
+
+def is_accelerated(job: Job) -> bool:
+    """Whether accelerate prepares model and optimizer of a loop: then it casts, scales and shards."""
+    return job.framework.name.lower() == _ACCELERATE
 
 
 def is_sft(job: Job) -> bool:

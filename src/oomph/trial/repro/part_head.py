@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oomph import __version__
 from oomph.job.model import Job
-from oomph.trial.repro.code import TRAINER, is_sft
+from oomph.trial.repro.code import TRAINER, is_accelerated, is_sft
 from oomph.trial.repro.literals import documented, escaped, literal
 from oomph.trial.repro.model import Asked
 from oomph.trial.repro.part_trainer import environment
@@ -73,6 +73,8 @@ def _imports(job: Job, kind: str, phase: str) -> str:
     if kind == TRAINER:
         standard.append("tempfile")
     others = ["torch", "transformers"]
+    if is_accelerated(job):
+        others.append("accelerate")
     if is_sft(job):
         others += ["datasets", "tokenizers", "trl"]
     quantised = job.method.quantization is not None
@@ -86,7 +88,7 @@ def _imports(job: Job, kind: str, phase: str) -> str:
         lines.append(f'os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", {literal(job.allocator)})')
     lines.append("")
     lines += [f"import {name}" for name in sorted(others)]
-    if kind == TRAINER:
+    if kind == TRAINER or is_accelerated(job):
         return "\n".join(lines)
     if job.parallel.strategy != "none":
         lines.insert(-1, "import torch.distributed")
@@ -99,5 +101,5 @@ def _imports(job: Job, kind: str, phase: str) -> str:
 
 
 def _set(job: Job, kind: str) -> list[str]:
-    found = environment(job) if kind == TRAINER else ""
+    found = environment(job) if kind == TRAINER or is_accelerated(job) else ""
     return [found.strip("\n")] if found else []

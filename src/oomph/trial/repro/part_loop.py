@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oomph.job.model import Job
 from oomph.phases import Phase
+from oomph.trial.repro.code import is_accelerated
 from oomph.trial.repro.literals import literal
 from oomph.trial.repro.optimizers import loop_optimizer
 from oomph.trial.repro.part_model import TORCH
@@ -20,12 +21,17 @@ _SDP = {
 
 def casts(job: Job) -> bool:
     """Whether the loop autocasts. FSDP's mixed precision casts in its place."""
-    return job.precision.autocast and not job.parallel.strategy.startswith("fsdp")
+    sharded = job.parallel.strategy.startswith("fsdp")
+    return job.precision.autocast and not sharded and not is_accelerated(job)
 
 
 def scales(job: Job) -> bool:
-    """Whether losses are scaled: fp16 products with wider weights."""
-    return job.precision.compute == "fp16" and job.precision.weights in ("fp32", "tf32")
+    """Whether the loop scales losses: fp16 products with wider weights."""
+    return (
+        not is_accelerated(job)
+        and job.precision.compute == "fp16"
+        and job.precision.weights in ("fp32", "tf32")
+    )
 
 
 def autocast(job: Job) -> str:
@@ -61,6 +67,8 @@ def switches(job: Job) -> list[str]:
 
 
 def _start(job: Job) -> list[str]:
+    if is_accelerated(job):
+        return [*_accelerated(job), *_BATCH]
     lines = [
         "def run(options, phases):",
         '    on_gpu = options.device == "cuda"',
@@ -73,48 +81,90 @@ def _start(job: Job) -> list[str]:
     lines.append(f"    optimizer = {loop_optimizer(job)}")
     if scales(job):
         lines.append("    scaler = torch.amp.GradScaler(device.type)")
-    lines += [
-        "",
-        "    def batch(samples, length):",
-        "        return {name: each.to(device) for name, each in make_batch(samples, length).items()}",
-        "",
+    return [*lines, *_BATCH]
+
+
+_BATCH = (
+    "",
+    "    def batch(samples, length):",
+    "        return {name: each.to(device) for name, each in make_batch(samples, length).items()}",
+    "",
+)
+
+
+def _accelerated(job: Job) -> list[str]:
+    """accelerate casts, scales and shards, as its version does it."""
+    precision = job.precision
+    wide = precision.weights in ("fp32", "tf32")
+    mixed = precision.compute in ("bf16", "fp16") and (precision.autocast or wide)
+    sharded = job.parallel.strategy.startswith("fsdp")
+    return [
+        "def run(options, phases):",
+        *switches(job),
+        *(WARNING if sharded else ()),
+        f'    mixed_precision = "{precision.compute if mixed else "no"}"',
+        "    accelerator = accelerate.Accelerator(",
+        '        mixed_precision=mixed_precision, cpu=options.device == "cpu"',
+        "    )",
+        "    device = accelerator.device",
+        '    with phases("load"):',
+        "        model = make_model().train()",
+        "        trained = [each for each in model.parameters() if each.requires_grad]",
+        f"        optimizer = {loop_optimizer(job)}",
+        "        model, optimizer = accelerator.prepare(model, optimizer)",
     ]
-    return lines
+
+
+#: Lines of scripts in which accelerate is to shard.
+WARNING = (
+    '    if options.device == "cpu":',
+    '        print("accelerate does not shard on the CPU: DDP runs in place of FSDP", file=sys.stderr)',
+)
 
 
 def _steps(job: Job) -> list[str]:
     several, parallel = job.batch.accumulation > 1, job.parallel
+    accelerated = is_accelerated(job)
     unreduced = several and parallel.strategy != "none" and not _reduces_each(job)
     lines, pad = ["    for _ in range(options.steps):"], "            "
-    lines.append("        optimizer.zero_grad()")
+    if not accelerated:
+        lines.append("        optimizer.zero_grad()")
     lines.append(
         "        for micro in range(ACCUMULATION):" if unreduced else "        for _ in range(ACCUMULATION):"
     )
     if unreduced:
         lines.append("            last = micro == ACCUMULATION - 1")
-        if parallel.strategy.startswith("fsdp2"):
+        if accelerated:
+            lines.append("            with contextlib.nullcontext() if last else accelerator.no_sync(model):")
+            pad = "                "
+        elif parallel.strategy.startswith("fsdp2"):
             lines.append("            model.set_requires_gradient_sync(last)")
         else:
             lines.append("            with contextlib.nullcontext() if last else model.no_sync():")
             pad = "                "
     cast = ", autocast(device)" if casts(job) else ""
     loss = "outputs.loss / ACCUMULATION" if several else "outputs.loss"
+    backward = "scaler.scale(loss).backward()" if scales(job) else "loss.backward()"
     lines += [
         f"{pad}inputs = batch(options.batch, {_length(job)})",
         f'{pad}with phases("forward"){cast}:',
         f"{pad}    outputs = model(**inputs)",
         f"{pad}    loss = {loss}",
         f'{pad}with phases("backward"):',
-        f"{pad}    scaler.scale(loss).backward()" if scales(job) else f"{pad}    loss.backward()",
+        f"{pad}    {'accelerator.backward(loss)' if accelerated else backward}",
         '        with phases("optimizer"):',
     ]
     if scales(job):
         return [*lines, "            scaler.step(optimizer)", "            scaler.update()"]
-    return [*lines, "            optimizer.step()"]
+    after = ["        optimizer.zero_grad()"] if accelerated else []
+    return [*lines, "            optimizer.step()", *after]
 
 
 def _reduces_each(job: Job) -> bool:
-    """As a loop does where nothing says otherwise: DDP's `no_sync` has to be asked for, and so has FSDP's."""
+    """As a loop does where nothing says otherwise: DDP's `no_sync` has to be asked for, and so has FSDP's. accelerate's
+    `accumulate` asks for it."""
+    if is_accelerated(job) and job.parallel.sync_each_batch is None:
+        return False
     return job.parallel.sync_each_batch is not False
 
 
@@ -182,6 +232,8 @@ def _saving(job: Job, phase: Phase | None) -> list[str]:
     if phase is not Phase.SAVE:
         return []
     lines = ['    with phases("save"):']
+    if is_accelerated(job):
+        return [*lines, "        torch.save(accelerator.get_state_dict(model), os.devnull)"]
     if job.parallel.strategy.startswith("fsdp"):
         return [
             *lines,

@@ -7,7 +7,7 @@ from oomph.phases import Phase
 from oomph.trial.repro.code import is_sft
 from oomph.trial.repro.literals import literal
 from oomph.trial.repro.optimizers import trainer_optimizer
-from oomph.trial.repro.part_loop import evaluations, switches
+from oomph.trial.repro.part_loop import WARNING, evaluations, switches
 from oomph.trial.repro.part_model import leaves_adapters
 from oomph.trial.repro.tasks import task_of
 
@@ -128,12 +128,6 @@ def _word(on: bool) -> str:
     return "true" if on else "false"
 
 
-_WARNING = (
-    '    if options.device == "cpu":',
-    '        print("accelerate does not shard on the CPU: DDP runs in place of FSDP", file=sys.stderr)',
-)
-
-
 def function(job: Job, phase: Phase | None) -> str:
     """`run(options, phases)`."""
     evaluation = job.evaluation
@@ -145,7 +139,7 @@ def function(job: Job, phase: Phase | None) -> str:
         "def run(options, phases):",
         *switches(job),
         '    world = int(os.environ.get("WORLD_SIZE", 1))',
-        *_WARNING[: 2 * job.parallel.strategy.startswith("fsdp")],
+        *(WARNING if job.parallel.strategy.startswith("fsdp") else ()),
         "    step = Step(phases)",
         "    with tempfile.TemporaryDirectory() as folder:",
         f"        settings = {'trl.SFTConfig' if sft else 'transformers.TrainingArguments'}(",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from oomph.errors import UsageError
 from oomph.job.model import Job
 from oomph.phases import Phase
-from oomph.trial.repro.code import LOOP, TRAINER, is_old_sft, is_sft, kind_of
+from oomph.trial.repro.code import LOOP, TRAINER, is_accelerated, is_old_sft, is_sft, kind_of
 from oomph.trial.repro.model import PHASES, Asked
 from oomph.trial.repro.optimizers import loop_optimizer, trainer_optimizer
 from oomph.trial.repro.tasks import task_of
@@ -125,14 +125,11 @@ def _parallel(job: Job, kind: str, phase: Phase | None) -> Iterator[str]:
             yield what
     if parallel.strategy.startswith("zero"):
         yield f"DeepSpeed's {parallel.strategy}, whose engine no trace can check such a script with"
-    if kind == TRAINER and parallel.strategy == "fsdp2_hybrid_shard":
-        yield "hybrid FSDP2 under Trainer"
-    if (
-        kind == TRAINER
-        and parallel.units == "blocks_and_embeddings"
-        and parallel.strategy.startswith(_SHARDED)
-    ):
-        yield "units of FSDP beside the blocks under Trainer"
+    prepares = kind == TRAINER or is_accelerated(job)
+    if prepares and parallel.strategy == "fsdp2_hybrid_shard":
+        yield "hybrid FSDP2 through accelerate"
+    if prepares and parallel.units == "blocks_and_embeddings" and parallel.strategy.startswith(_SHARDED):
+        yield "units of FSDP beside the blocks through accelerate"
     if parallel.strategy.startswith(_SHARDED) and phase is Phase.GENERATE:
         yield "generation by a model that FSDP shards"
     if kind == TRAINER and (phase is Phase.GENERATE or (phase is None and job.evaluation.generate)):

@@ -20,7 +20,7 @@ from oomph.trial.repro import (
     part_wrap,
     refuse,
 )
-from oomph.trial.repro.code import LOOP, TRAINER, is_sft, kind_of, left_out_of
+from oomph.trial.repro.code import LOOP, TRAINER, is_accelerated, is_sft, kind_of, left_out_of
 from oomph.trial.repro.model import PHASES, Asked, Script
 from oomph.trial.repro.tasks import task_of
 
@@ -65,14 +65,16 @@ def _body(job: Job, kind: str, phase: Phase | None, default: str) -> list[str]:
     functions = [part_phases.PHASES, part_model.function(job, kind), data]
     if trainer:
         functions.append(part_trainer.classes(job))
-    else:
+    elif not is_accelerated(job):
         functions += [part_wrap.function(job), part_loop.autocast(job)]
     functions += [
         _module(kind).function(job, phase),
         part_phases.options(job, default, _phases(job, kind, phase)),
         versions,
         part_phases.main(
-            job, compares=bool(versions), makes_group=not trainer and job.parallel.strategy != "none"
+            job,
+            compares=bool(versions),
+            makes_group=not trainer and not is_accelerated(job) and job.parallel.strategy != "none",
         ),
     ]
     return functions
@@ -109,7 +111,8 @@ def _assuming(asked: Asked, resolved: tuple[str, ...]) -> Asked:
     if kind == LOOP and not task_of(job.model)[0].images:
         asked = asked.also("The model is called with use_cache off, as training scripts mostly do.")
     if kind == LOOP:
-        asked = asked.also("Gradients are set to None at the start of a step, and their norm is not clipped.")
+        when = "after" if is_accelerated(job) else "at the start of"
+        asked = asked.also(f"Gradients are set to None {when} a step, and their norm is not clipped.")
     if job.evaluation.batch is not None and job.evaluation.samples is None:
         asked = asked.also("The evaluation has two batches: nothing says how many samples it has.")
     return asked
