@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from oomph.evidence.environment.formats import images
-from oomph.evidence.environment.formats.shell import Shell, statements
+from oomph.evidence.environment.formats.shell import Shell
+from oomph.evidence.environment.formats.shell_lines import statements
 from oomph.evidence.environment.formats.values import suffixed
 from oomph.evidence.environment.formats.yaml_nodes import Node, documents
 from oomph.evidence.environment.found import Found

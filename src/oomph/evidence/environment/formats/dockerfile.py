@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oomph.evidence.environment.formats import images
-from oomph.evidence.environment.formats.shell import Shell, statements
+from oomph.evidence.environment.formats.shell import Shell
+from oomph.evidence.environment.formats.shell_lines import statements
 from oomph.evidence.environment.formats.shell_words import Word, commands, expand
 from oomph.evidence.environment.found import Found
 from oomph.evidence.environment.model import Variable
@@ -88,14 +89,12 @@ def _read(part: Part, found: Found, stages: Sequence[_Stage], arguments: dict[st
     """The last stage, with the stages that it is made from."""
     if not stages:
         return
-    chain = [stages[-1]]
-    while True:
-        base = (chain[0].base or "").lower()
-        before = stages[: stages.index(chain[0])]
-        parent = next((one for one in reversed(before) if one.name and one.name == base), None)
-        if parent is None:
-            break
-        chain.insert(0, parent)
+    chain: list[_Stage] = []
+    wanted = ""
+    for stage in reversed(stages):  # a stage can only be made from one above it
+        if not chain or (stage.name and stage.name == wanted):
+            chain.insert(0, stage)
+            wanted = (stage.base or "").lower()
     if chain[0].base is not None:
         images.tell(found, chain[0].base, chain[0].quote)
     else:

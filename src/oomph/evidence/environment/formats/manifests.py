@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from oomph.evidence.environment.formats import images
 from oomph.evidence.environment.formats.shell import Shell
-from oomph.evidence.environment.formats.shell_words import UNKNOWN, Word, commands, known
+from oomph.evidence.environment.formats.shell_words import LONGEST_VALUE, UNKNOWN, Word, commands, known
 from oomph.evidence.environment.formats.values import suffixed
 from oomph.evidence.environment.formats.yaml_nodes import Node, documents
 from oomph.evidence.environment.found import Found
@@ -143,6 +143,8 @@ def _references(text: str, shell: Shell) -> str:
     for name in re.findall(r"(?<!\$)\$\(([A-Za-z_]\w*)\)", text)[:20]:
         value = shell.variables.get(name)
         text = text.replace(f"$({name})", UNKNOWN if value is None else value)
+        if len(text) > LONGEST_VALUE:
+            return UNKNOWN
     return text
 
 

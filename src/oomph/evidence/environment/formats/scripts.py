@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from oomph.evidence.environment.formats import slurm_options
-from oomph.evidence.environment.formats.shell import MOST_LINES, Shell, statements
+from oomph.evidence.environment.formats.shell import Shell
+from oomph.evidence.environment.formats.shell_lines import MOST_LINES, statements
 from oomph.evidence.environment.formats.shell_words import commands
 from oomph.evidence.environment.formats.variables import OURS
 from oomph.evidence.environment.found import Found

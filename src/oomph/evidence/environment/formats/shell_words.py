@@ -17,8 +17,10 @@ _BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=+?])?(.*)", re.DOTALL)
 _SPECIAL = "0123456789@*#?$!-"
 #: A longer command line is not looked at.
 _LONGEST = 60_000
-
-
+#: And no more is put in for the variables of one.
+_MOST_EXPANDED = 200_000
+#: A value that is longer is none that a launcher takes.
+LONGEST_VALUE = 20_000
 #: What stands in a value for a piece that is not known. No text holds it: NULs are dropped when a file is decoded.
 UNKNOWN = "\x00"
 
@@ -53,6 +55,7 @@ class _Words:
         self.commands: list[list[Word]] = [[]]
         self.parts: list[str] = []
         self.shown: str | None = None
+        self.size = 0
         self.begin: int | None = None
 
     def run(self) -> list[list[Word]]:
@@ -74,6 +77,11 @@ class _Words:
                 self._piece(sign)
         self._end()
         return [command for command in self.commands if command]
+
+    def _add(self, piece: str) -> None:
+        """A piece of the word; where a script makes values without end, the rest is not known."""
+        self.size += len(piece)
+        self.parts.append(piece if self.size <= _MOST_EXPANDED else UNKNOWN)
 
     def _separator(self, sign: str) -> None:
         # ">&2" and "&>" are redirections; a number before them belongs to them.
@@ -101,18 +109,19 @@ class _Words:
         if self.begin is None:
             return
         text = self.text[self.begin : self.at] if self.shown is None else self.shown
-        self.commands[-1].append(Word(text, "".join(self.parts)))
+        partial = "".join(self.parts)
+        self.commands[-1].append(Word(text, partial if len(partial) <= LONGEST_VALUE else UNKNOWN))
         self.begin, self.parts, self.shown = None, [], None
 
     def _piece(self, sign: str) -> None:
         text = self.text
         if sign == "\\":
-            self.parts.append(text[self.at + 1 : self.at + 2])
+            self._add(text[self.at + 1 : self.at + 2])
             self.at += 2
         elif sign == "'":
             end = text.find("'", self.at + 1)
             end = len(text) if end < 0 else end
-            self.parts.append(text[self.at + 1 : end])
+            self._add(text[self.at + 1 : end])
             self.at = end + 1
         elif sign == '"':
             self._double()
@@ -123,9 +132,9 @@ class _Words:
         elif sign == "`":
             end = text.find("`", self.at + 1)
             self.at = len(text) if end < 0 else end + 1
-            self.parts.append(UNKNOWN)
+            self._add(UNKNOWN)
         else:
-            self.parts.append(sign)
+            self._add(sign)
             self.at += 1
 
     def _split(self, before: int) -> None:
@@ -145,18 +154,18 @@ class _Words:
     def _double(self) -> None:
         self.at += 1
         text = self.text
-        self.parts.append("")
+        self._add("")
         while self.at < len(text) and text[self.at] != '"':
             sign = text[self.at]
             if sign == "\\" and text[self.at + 1 : self.at + 2] in ('"', "\\", "$", "`"):
-                self.parts.append(text[self.at + 1])
+                self._add(text[self.at + 1])
                 self.at += 2
             elif sign == "$":
                 self._dollar()
             elif sign == "`":
                 self._piece(sign)
             else:
-                self.parts.append(sign)
+                self._add(sign)
                 self.at += 1
         self.at += 1
 
@@ -169,24 +178,24 @@ class _Words:
             number = None
             if inside.startswith("((") and inside.endswith("))"):
                 number = arithmetic.value(inside[2:-2], self.variables)
-            self.parts.append(UNKNOWN if number is None else str(number))
+            self._add(UNKNOWN if number is None else str(number))
         elif following == "{":
             end = _closing(text, self.at + 1, "{", "}")
             value = self._braced(text[self.at + 2 : end - 1])
-            self.parts.append(UNKNOWN if value is None else value)
+            self._add(UNKNOWN if value is None else value)
             self.at = end
         elif following and following in _SPECIAL:
             self.at += 2
-            self.parts.append(UNKNOWN)
+            self._add(UNKNOWN)
         else:
             name = _NAME.match(text, self.at + 1)
             if name is None:
-                self.parts.append("$")
+                self._add("$")
                 self.at += 1
                 return
             self.at = name.end()
             value = self.variables.get(name[0])
-            self.parts.append(UNKNOWN if value is None else value)
+            self._add(UNKNOWN if value is None else value)
 
     def _braced(self, inside: str) -> str | None:
         match = _BRACED.fullmatch(inside)
