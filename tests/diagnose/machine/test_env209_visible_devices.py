@@ -10,7 +10,7 @@ import pytest
 from oomph.diagnose.machine.checks.env209_visible_devices import VisibleDevices
 from oomph.diagnose.machine.devices import read_devices
 from oomph.diagnose.model import Certainty
-from oomph.evidence.environment.model import Environment, Variable
+from oomph.evidence.environment.model import Environment, MigDevice, Variable
 from oomph.evidence.model import Quote
 from tests.diagnose.machine.built import (
     ERROR,
@@ -167,6 +167,22 @@ def test_a_container_numbers_its_cards_again() -> None:
     assert clear(VisibleDevices, inside("2,3", "0,1"))
     for outer in ("all", "void", "none", ""):
         assert clear(VisibleDevices, inside(outer, "2,3"))
+
+
+def test_mig_devices() -> None:
+    card = replace(FOUR[0], mig=True, mig_devices=(MigDevice(uuid="MIG-a1"), MigDevice(uuid="MIG-b2")))
+    assert clear(VisibleDevices, made("MIG-a1", cards=(card,)))
+    assert "no card of this machine" in problem(VisibleDevices, made("MIG-c3", cards=(card,))).says
+    # a process sees one of them
+    found = problem(VisibleDevices, made("MIG-a1,MIG-b2", cards=(card,)))
+    assert found.severity is WARNING
+    ranks = (launch("torchrun", processes=2),)
+    assert not_here(VisibleDevices, made("MIG-a1,MIG-b2", cards=(card,), launches=ranks))
+    # the older form names a card and its parts
+    assert clear(VisibleDevices, made("MIG-GPU-00aa-0/1/0", cards=(card,)))
+    # where the devices' UUIDs are not told, nothing is held against them
+    untold_ones = replace(card, mig_devices=(MigDevice("1g.10gb"),))
+    assert clear(VisibleDevices, made("MIG-c3", cards=(untold_ones,)))
 
 
 def test_a_local_rank_beyond_what_it_sees() -> None:

@@ -84,17 +84,21 @@ def _count(environment: Environment) -> int | None:
     return len(cards)
 
 
+def _uuids(environment: Environment, text: str) -> tuple[str, ...]:
+    """All UUIDs of the kind that the value names; () where not all are told, or it is in the older form of MIG's."""
+    cards = nvidia_cards(environment)
+    indices = sorted(one.index for one in cards if one.index is not None)
+    if text.startswith("MIG-GPU-") or indices != list(range(len(cards))):
+        return ()
+    mig = tuple(one.uuid for card in cards for one in card.mig_devices)
+    found = mig if text.startswith("MIG-") else tuple(card.uuid for card in cards)
+    return found if all(found) else ()
+
+
 def _judge(environment: Environment, one: Variable, problems: list[Problem], clear: list[str]) -> None:
     count = _count(environment)
-    cards = nvidia_cards(environment)
-    uuids = [card.uuid for card in cards] + [mig.uuid for card in cards for mig in card.mig_devices]
-    whole = uuids if cards and all(card.uuid for card in cards) else []
     text = one.value or ""
-    if text.startswith("MIG-") and not all(mig.uuid for card in cards for mig in card.mig_devices):
-        whole = []
-    reading = read_devices(
-        text, count, whole if text.startswith("GPU-") or any("MIG-" in u for u in whole) else ()
-    )
+    reading = read_devices(text, count, _uuids(environment, text))
     rank = f"rank {one.rank}: " if one.rank is not None else ""
     shown = f"{rank}{_NAME}={text or repr('')}"
     mistake = _mistake(environment, one, reading, count)
@@ -120,6 +124,12 @@ def _judge(environment: Environment, one: Variable, problems: list[Problem], cle
     if beyond is not None:
         problems.append(beyond)
         return
+    several = _several_instances(environment, one, reading)
+    if several is not None:
+        problems.append(several)
+        return
+    if text.startswith("MIG-") and len(reading.seen) > 1:
+        return  # said by ENV202
     of = f" of {count}" if count is not None else ""
     clear.append(f"{_NAME}={text} shows {counted(len(reading.seen), 'device')}{of}")
 
@@ -214,6 +224,25 @@ def _renumbered(environment: Environment, one: Variable, reading: Reading) -> Pr
         subject=_NAME,
         certainty=Certainty.LIKELY,
         evidence=(one.quote, outer.quote),
+    )
+
+
+def _several_instances(environment: Environment, one: Variable, reading: Reading) -> Problem | None:
+    """A process sees one MIG device (MIG user guide, "CUDA_VISIBLE_DEVICES"). Several processes over instances are
+    ENV202's."""
+    if not (one.value or "").startswith("MIG-") or len(reading.seen) < 2:
+        return None
+    if any((launch.processes or 0) > 1 for launch in environment.launches):
+        return None
+    return Problem(
+        f"{_NAME} names {len(reading.seen)} MIG devices: a process sees the first of them only.",
+        does="torch.cuda.device_count() is 1, and the job has the memory of one instance.",
+        fix="Name one, or switch MIG off for the whole card.",
+        paste=f"export {_NAME}={reading.seen[0]}",
+        subject=_NAME,
+        severity=Severity.WARNING,
+        certainty=Certainty.LIKELY,
+        evidence=(one.quote,),
     )
 
 
