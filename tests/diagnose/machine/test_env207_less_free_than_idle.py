@@ -6,9 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 from oomph.diagnose.machine.checks.env207_less_free_than_idle import LessFreeThanIdle
-from oomph.evidence.environment.model import Card, Environment
+from oomph.evidence.environment.model import Card, CardProcess, Environment
 from oomph.units import GIB, MIB
-from tests.diagnose.machine.built import WARNING, cards, clear, environment, not_here, problem, told, untold
+from tests.diagnose.machine.built import (
+    QUOTE,
+    WARNING,
+    cards,
+    clear,
+    environment,
+    not_here,
+    problem,
+    told,
+    untold,
+)
 
 
 def card(name: str = "NVIDIA A100-SXM4-80GB", **values: Any) -> Card:
@@ -44,7 +54,17 @@ def test_both_sides_of_idle() -> None:
 
 
 def test_a_whole_list_is_another_checks() -> None:
-    assert not_here(LessFreeThanIdle, of(card(used_bytes=31 * GIB)))
+    assert not_here(LessFreeThanIdle, of(card(used_bytes=31 * GIB), live=True))
+    own = CardProcess(7, 40 * GIB, "python", "C", QUOTE)
+    other = card(index=1, used_bytes=40 * GIB, processes=(own,))
+    assert not_here(LessFreeThanIdle, of(card(used_bytes=31 * GIB), other))
+
+
+def test_an_empty_list_of_nobody_knows_where() -> None:
+    found = problem(LessFreeThanIdle, of(card(used_bytes=31 * GIB)))
+    assert found.severity is WARNING
+    assert "container" in found.says
+    assert "died" in found.says
 
 
 def test_no_list() -> None:

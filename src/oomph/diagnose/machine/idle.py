@@ -92,6 +92,11 @@ def _blind(environment: Environment, card: Card) -> str:
         return "with MIG the list leaves out what other users' instances run"
     if not card.processes and card.utilization:
         return f"the card is {card.utilization} % busy and no process is listed"
+    if not environment.live and not any(one.processes for one in environment.cards):
+        return (
+            "an empty list is also what a container shows, and the text does not say where it was printed (on the host "
+            "it means that a process died and left its memory: zombies, or children of it)"
+        )
     return ""
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from oomph.diagnose.machine.answers import answer
 from oomph.diagnose.machine.base import Check
-from oomph.diagnose.machine.cards import in_container, labels, nvidia_cards
+from oomph.diagnose.machine.cards import labels, nvidia_cards
 from oomph.diagnose.machine.idle import IDLE_BYTES, gone, listed_once, unowned
 from oomph.diagnose.machine.model import Answer, Asked, Problem
 from oomph.diagnose.model import Certainty
-from oomph.evidence.environment.model import Card, CardProcess, Environment
+from oomph.evidence.environment.model import Card, CardProcess
 from oomph.units import format_bytes
 
 
@@ -53,7 +53,7 @@ class ZombieContext(Check):
                 if card.used_bytes is not None or card.processes is not None:
                     unclear.setdefault(reason, []).append(card)
             elif rest.much:
-                problems.append(_unowned(environment, card, rest.bytes))
+                problems.append(_unowned(card, rest.bytes))
             elif not rest.blind:
                 clear.append(card)
         says = f"no more than {format_bytes(IDLE_BYTES)} of {labels(clear)} without an owner" if clear else ""
@@ -87,19 +87,16 @@ def _dead(card: Card, dead: Sequence[CardProcess]) -> Problem:
     )
 
 
-def _unowned(environment: Environment, card: Card, rest: int) -> Problem:
-    others = [one for one in environment.cards if one is not card and one.processes]
-    whole = (environment.live and not in_container(environment)) or bool(others)
+def _unowned(card: Card, rest: int) -> Problem:
     living = bool(card.processes)
     return Problem(
         f"{labels([card])}: {format_bytes(rest)} is in use and no "
-        + ("listed process owns it." if living else "process is listed.")
-        + ("" if whole else " (If this was printed in a container, the list leaves out who does.)"),
+        + ("listed process owns it." if living else "process is listed."),
         does=_DOES,
         fix=_FIX,
         paste=_PASTE,
         subject=labels([card]),
-        certainty=Certainty.LIKELY if whole and not living else Certainty.POSSIBLE,
+        certainty=Certainty.POSSIBLE if living else Certainty.LIKELY,
         numbers={"unowned_bytes": rest},
         evidence=(card.quote,),
     )
