@@ -28,6 +28,8 @@ from tests.diagnose.machine.built import (
         ("NCCL_BUFSIZE", "NCCL_BUFFSIZE"),
         ("NCCL_MIN_CHANNELS", "NCCL_MIN_NCHANNELS"),
         ("NCLL_DEBUG", "NCCL_DEBUG"),
+        ("NCCL_AVOID_RECORD_STREAMS", "TORCH_NCCL_AVOID_RECORD_STREAMS"),
+        ("NCCL_TOPO_FILES", "NCCL_TOPO_FILE"),
     ],
 )
 def test_the_nearest_name(typed: str, meant: str) -> None:
@@ -69,6 +71,8 @@ def test_other_names_are_no_subject() -> None:
         OFI_NCCL_PROTOCOL="RDMA", FI_PROVIDER="efa", UCX_TLS="tcp", SHARP_COLL_LOG_LEVEL="3", HOME="/"
     )
     assert not_here(NcclUnknownVariable, environment(variables=others))
+    own = variables(NCCL_CONTAINER="nccl-tests:latest", NCCL_TEST_DIR="/opt", NCCL_ARGS="-b 8")
+    assert not_here(NcclUnknownVariable, environment(variables=own))
     assert not_here(NcclUnknownVariable, environment())
 
 

@@ -9,6 +9,7 @@ from oomph.evidence.environment.model import Launch
 from oomph.units import GIB, MIB
 from tests.diagnose.machine.built import (
     ERROR,
+    NOTE,
     WARNING,
     cards,
     clear,
@@ -22,7 +23,7 @@ from tests.diagnose.machine.built import (
     variables,
 )
 
-DOCKER = launch("docker run", host_ipc=False, gpus=1)
+DOCKER = launch("docker run", host_ipc=False, gpus=2)
 
 
 def test_dockers_default() -> None:
@@ -30,6 +31,13 @@ def test_dockers_default() -> None:
     assert found.severity is WARNING
     assert found.numbers == {"shm_bytes": 64 * MIB}
     assert "--shm-size" in found.paste
+
+
+def test_a_pod_with_one_gpu_can_be_anything() -> None:
+    pod = launch("Kubernetes", gpus=1, host_ipc=False)
+    assert problem(ShmTooSmall, environment(launches=(pod,))).severity is NOTE
+    trains = environment(launches=(pod, launch("torchrun", processes=1)))
+    assert problem(ShmTooSmall, trains).severity is WARNING
 
 
 def test_a_pod_without_a_volume_in_memory() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from oomph.diagnose.machine.base import Check
 from oomph.diagnose.machine.model import Answer, Asked, Clear, CouldNotTell, NotHere, Problem, Severity
 from oomph.diagnose.machine.settings import counted, export, in_effect, nccl_version
@@ -21,6 +23,10 @@ _INSTEAD = {
     "NCCL_MAX_CHANNELS": "the name is NCCL_MAX_NCHANNELS, with an N",
     "NCCL_NET_DISABLE": "NCCL_NET=Socket or NCCL_IB_DISABLE=1 choose the network",
 }
+#: How names end that scripts make up for themselves: NCCL_CONTAINER, NCCL_TEST_DIR.
+_OWN = re.compile(
+    r"_(?:CONTAINER|IMAGE|DIR|PATH|HOME|ARGS|OPTS|FLAGS|ENV|CMD|SCRIPT|LOGS?|BIN|EXE|TESTS?|BENCH\w*)\Z"
+)
 #: The newest NCCL whose names the table has.
 _TABLE = (2, 30)
 _FIXED = {"NCCL_MIN_CHANNELS": "NCCL_MIN_NCHANNELS", "NCCL_MAX_CHANNELS": "NCCL_MAX_NCHANNELS"}
@@ -57,6 +63,8 @@ class NcclUnknownVariable(Check):
                 known += 1
                 continue
             variable = nccl_variables().get(one.name)
+            if variable is None and _OWN.search(one.name) and not _meant(one.name):
+                continue  # a name of the script's own, for itself
             problem = _unknown(one) if variable is None else _of_another_release(environment, one, variable)
             if problem is not None and variable is None and beyond and problem.certainty is Certainty.LIKELY:
                 untold = f"{one.name} may be a name of {beyond}"
@@ -86,7 +94,7 @@ def _beyond_the_table(environment: Environment) -> str:
 def _unknown(one: Variable) -> Problem:
     instead = _INSTEAD.get(one.name, "")
     typo = next((prefix for prefix in _MISTYPED if one.name.startswith(prefix)), "")
-    meant = _FIXED.get(one.name) or ("" if instead else nearest(_spelled(one.name, typo), nccl_variables()))
+    meant = _FIXED.get(one.name) or ("" if instead else _meant(_spelled(one.name, typo)))
     value = "" if one.value is None else one.value
     if instead:
         fix = f"Remove it: {instead}." if one.name not in _FIXED else f"{instead[0].upper()}{instead[1:]}."
@@ -95,8 +103,7 @@ def _unknown(one: Variable) -> Problem:
     else:
         fix = "Remove it."
     return Problem(
-        says=f"NCCL has no variable {one.name}"
-        + (f"; the nearest that it has is {meant}." if meant else "."),
+        says=f"NCCL has no variable {one.name}" + (f"; the nearest is {meant}." if meant else "."),
         does="Nothing: NCCL never asks for it.",
         fix=fix,
         paste=export(meant, value) if meant and value else f"unset {one.name}",
@@ -105,6 +112,12 @@ def _unknown(one: Variable) -> Problem:
         certainty=Certainty.CERTAIN if meant or instead else Certainty.LIKELY,
         evidence=(one.quote,),
     )
+
+
+def _meant(name: str) -> str:
+    """The name that was probably meant: PyTorch's of the same words, or NCCL's nearest."""
+    torchs = f"TORCH_{name}"
+    return torchs if torchs in torch_variables() else nearest(name, nccl_variables())
 
 
 def _spelled(name: str, typo: str) -> str:

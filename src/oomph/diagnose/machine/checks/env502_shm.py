@@ -144,10 +144,24 @@ def _small(environment: Environment, shm: _Shm) -> Problem:
         fix=fix,
         paste=paste,
         subject="shared memory",
-        severity=Severity.ERROR if fails else Severity.WARNING,
+        severity=Severity.ERROR if fails else Severity.WARNING if _trains(environment) else Severity.NOTE,
         certainty=Certainty.LIKELY if fails else Certainty.CERTAIN,
         numbers=numbers,
         evidence=shm.evidence,
+    )
+
+
+def _trains(environment: Environment) -> bool:
+    """Whether anything says that training runs there, or may: a launcher, several GPUs, PyTorch. A pod with one GPU can
+    be anything."""
+    images = " ".join(image.value for image in environment.images).lower()
+    return (
+        environment.live
+        or environment.host.shm_bytes is not None
+        or (gpus(environment) or 2) > 1
+        or bool(environment.torch)
+        or "torch" in images
+        or any(one.program in STARTS for one in environment.launches)
     )
 
 
