@@ -125,13 +125,15 @@ class Found:
     def add_launch(self, launch: Launch) -> None:
         """Something that starts processes."""
         self.told.add("launches")
-        if len(self.launches) < _MOST and launch not in self.launches:
+        if len(self.launches) < _MOST and (launch,) not in self._known:
+            self._known.add((launch,))
             self.launches.append(launch)
 
     def add_xid(self, xid: Xid) -> None:
         """A line of the kernel log."""
         self.told.add("xids")
-        if len(self.xids) < _MOST and xid not in self.xids:
+        if len(self.xids) < _MOST and (xid,) not in self._known:
+            self._known.add((xid,))
             self.xids.append(xid)
 
     def add_error(self, quote: Quote) -> None:

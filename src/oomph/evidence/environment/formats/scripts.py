@@ -36,6 +36,8 @@ _OTHER_SHELLS = re.compile(
     r"|%env ([A-Za-z_]\w{0,100})[= ]([^\n]{0,2000}?))\s{0,20}$",
     re.IGNORECASE,
 )
+#: So many commands that stand alone in a text are looked at.
+_MOST_ALONE = 1_000
 _LANGUAGES = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "slurm"})
 
 
@@ -125,10 +127,17 @@ class Session:
             if ("env" in line.text or "set" in line.text[:12].lower()) and len(line.text) < 2_400:
                 self._other_shell(line.text, part.quote(line))
         following = 0
+        left = _MOST_ALONE
         for index, line in enumerate(part.lines[:MOST_LINES]):
-            if index >= following and len(line.text) < 4_000 and _ALONE.match(line.text.lstrip()) is not None:
+            if (
+                left
+                and index >= following
+                and len(line.text) < 4_000
+                and _ALONE.match(line.text.lstrip()) is not None
+            ):
                 text, quote = next(statements(part, index), ("", part.quote(line)))
                 self._shell.line(text.strip(), quote)
+                left -= 1
                 following = index + 1 + text.count("\n")
         if self._shell.told > before:
             self._found.take(part.source, "commands")
