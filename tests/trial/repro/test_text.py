@@ -82,6 +82,15 @@ def test_names_are_never_code(job: Job, hostile: str) -> None:
     assert ast.literal_eval(table)["hidden_act"] == hostile
 
 
+@pytest.mark.parametrize("key", ["num_channels", "image_size", "num_labels", "patch_size"])
+def test_numbers_that_are_none_are_never_code(key: str) -> None:
+    job = next(case.job for case in CASES if case.name == "vit_loop")
+    config = {**{each.key: each.value for each in job.model.config}, key: "3); import os; (os.system('x')"}
+    hurt = replace(job, model=from_config(config, "x"), batch=replace(job.batch, image_size=None))
+    with pytest.raises(UsageError):
+        write(Asked(hurt))
+
+
 def replace_names(asked: Asked) -> Asked:
     job = replace(
         asked.job,

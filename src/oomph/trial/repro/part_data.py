@@ -13,11 +13,14 @@ from oomph.trial.repro.tasks import Task, task_of
 def image_size(job: Job) -> int:
     """Pixels of a side."""
     size = job.batch.image_size or job.model.get("image_size")
-    if not isinstance(size, int) or isinstance(size, bool):
-        raise UsageError(
-            "No script is written: the size of the images is not known (--set batch.image_size=N)."
-        )
-    return size
+    return _whole(size, "the size of the images", "batch.image_size")
+
+
+def _whole(value: object, what: str, path: str) -> int:
+    """A number that becomes a part of the script. Raises UsageError for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"No script is written: {what} is not known (--set {path}=N).")
+    return value
 
 
 def assumed(job: Job) -> tuple[str, ...]:
@@ -82,7 +85,9 @@ def _pads(job: Job) -> bool:
 def _lines(job: Job, task: Task) -> list[str]:
     if task.images:
         side = image_size(job)
-        channels = job.model.get("num_channels", 3)
+        channels = _whole(
+            job.model.get("num_channels", 3), "the number of channels", "model.config.num_channels"
+        )
         low = not job.precision.autocast and job.precision.weights in ("bf16", "fp16")
         kind = f", dtype={TORCH[job.precision.weights]}" if low else ""
         return [
