@@ -6,6 +6,7 @@ import pytest
 
 from oomph.diagnose.machine.checks.env502_shm import ShmTooSmall
 from oomph.evidence.environment.model import Launch
+from oomph.evidence.model import Quote
 from oomph.units import GIB, MIB
 from tests.diagnose.machine.built import (
     ERROR,
@@ -95,3 +96,10 @@ def test_nothing_told() -> None:
     plain = launch("docker run", host_ipc=False)
     problem(ShmTooSmall, environment(launches=(plain, launch("torchrun", processes=2))))
     problem(ShmTooSmall, environment(launches=(plain,), images=(told("pytorch/pytorch:2.4.0"),)))
+
+
+def test_a_look_at_the_cards_is_no_job() -> None:
+    look = Launch(
+        Quote("README", 1, "docker run --gpus all ubuntu nvidia-smi"), program="docker run", host_ipc=False
+    )
+    assert not_here(ShmTooSmall, environment(launches=(look,)))

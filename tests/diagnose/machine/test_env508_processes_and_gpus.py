@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from oomph.diagnose.machine.checks.env508_processes_and_gpus import ProcessesAndGpus
+from oomph.evidence.environment.model import Launch
+from oomph.evidence.model import Quote
 from tests.diagnose.machine.built import (
     ERROR,
     WARNING,
@@ -87,3 +89,13 @@ def test_nothing_told() -> None:
     assert not_here(ProcessesAndGpus, environment(launches=(launch("sbatch", gpus=8, processes=8),)))
     untold(ProcessesAndGpus, environment(launches=(launch("torchrun", processes=8),)))
     untold(ProcessesAndGpus, environment(launches=(launch("sbatch", gpus=8), launch("torchrun", line=3))))
+
+
+def test_one_process_by_default_needs_the_whole_line() -> None:
+    """`torchrun train.py` starts one; `torchrun $ARGS` may start any number."""
+    given = launch("sbatch", gpus=8)
+    shown = Launch(Quote("job.sh", 9, "torchrun train.py"), program="torchrun", nodes=1, processes=1)
+    assert problem(ProcessesAndGpus, environment(launches=(given, shown))).severity is WARNING
+    for text in ("python -m torch.distributed.launch", "torchrun $ARGS train.py"):
+        cut = Launch(Quote("job.sh", 9, text), program="torchrun", nodes=1, processes=1)
+        untold(ProcessesAndGpus, environment(launches=(given, cut)))

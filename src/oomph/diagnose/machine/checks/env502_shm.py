@@ -103,6 +103,8 @@ def _in_container(environment: Environment, one: Launch) -> bool:
     if not one.program.endswith((" run", " create", " compose")):
         return False
     text = one.quote.text.lower()
+    if text.split()[-1:] == ["nvidia-smi"]:  # a look at the cards, and no job
+        return False
     images = " ".join(image.value for image in environment.images).lower()
     return (
         bool(one.gpus)

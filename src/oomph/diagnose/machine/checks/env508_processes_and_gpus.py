@@ -102,7 +102,10 @@ def _starts(environment: Environment) -> list[_Start]:
         each: list[tuple[str, int]] = []
         whole = True
         for one in nested:
-            if one.processes is not None:
+            if one.processes == 1 and one.program == "torchrun" and not _names_its_script(quote.text):
+                whole = False  # one is what torchrun starts by default, and options may stand where nobody sees them
+                each.append((one.program, 1))
+            elif one.processes is not None:
                 each.append((one.program, one.processes))
             elif one.processes_word in ("gpu", "auto"):
                 count = gpus(environment)
@@ -112,6 +115,11 @@ def _starts(environment: Environment) -> list[_Start]:
                 whole = False
         found.append(_Start(tuple(each), quote, whole))
     return found
+
+
+def _names_its_script(text: str) -> bool:
+    """Whether the line shows what is started, and with it every option before."""
+    return "nproc" in text or (".py" in text and "$" not in text)
 
 
 def _given(environment: Environment, start: _Start) -> int | None:
