@@ -172,6 +172,10 @@ BOMB = "apiVersion: v1\nkind: Pod\na0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".j
         "FROM a\nENV A=abcdefgh\n" + "ENV A=$A$A$A\n" * 60,
         "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - env:\n    - {name: A0, value: abcdefgh}\n"
         + "".join(f"    - {{name: A{n}, value: $(A{n - 1})$(A{n - 1})}}\n" for n in range(1, 60)),
+        "".join(f"GPU {n % 999}: NVIDIA A{n}\n" for n in range(60_000)),
+        "".join(f"PyTorch version: 2.{n % 99}.{n % 98}\nNvidia driver version: 5{n}.1\n" for n in range(30_000)),
+        "".join(f"rank {n}: using cuda:{n % 8}\n" for n in range(30_000)),
+        "".join(f"Duplicate GPU detected : rank {n} and rank 0 both on CUDA device {n:x}\n" for n in range(20_000)),
         "a: b\nkind: c\napiVersion: d\n" + "? " * 9_000,
         "docker run " + "-e A=b " * 9_000 + "x",
         "#SBATCH --nodes=" + "9" * 9_000 + "\nsrun a\n",

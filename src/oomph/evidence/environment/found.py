@@ -25,6 +25,10 @@ from oomph.evidence.model import Quote
 
 #: More of one kind are not kept: a kernel log repeats an Xid by the thousand.
 _MOST = 5_000
+#: No machine has so many drivers, or builds of PyTorch.
+_MOST_VALUES = 64
+#: Readings of cards, over all of them: nvidia-smi in a loop.
+_MOST_READINGS = 30_000
 _SEVERAL = "the files seem to be of more than one machine ({}): give those of one machine at a time"
 #: What changes from one moment to the next: the later text counts.
 _MOVING = frozenset({"used_bytes", "free_bytes", "utilization", "processes", "quote"})
@@ -55,6 +59,7 @@ class Found:
     capabilities: dict[str, Told[tuple[int, int]]] = field(default_factory=dict)
     alive: dict[int, bool] = field(default_factory=dict)
     pids_whole: bool = False
+    _cards_told: int = 0
     _known: set[tuple[object, ...]] = field(default_factory=set)
     #: Why a list of processes may be empty although there are some.
     hidden: str = ""
@@ -79,7 +84,7 @@ class Found:
     def add(self, name: str, value: str, quote: Quote) -> None:
         """One of drivers, driver_libraries, toolkits, images, expected_gpus. Each value once."""
         held = self.lists.setdefault(name, [])
-        if value and all(one.value != value for one in held) and len(held) < _MOST:
+        if value and len(held) < _MOST_VALUES and all(one.value != value for one in held):
             held.append(Told(value, quote))
 
     def add_host(self, name: str, value: int, quote: Quote) -> None:
@@ -100,11 +105,15 @@ class Found:
             if merged is not None:
                 self.torch[index] = merged
                 return
-        self.torch.append(build)
+        if len(self.torch) < _MOST_VALUES:
+            self.torch.append(build)
 
     def add_card(self, card: Card) -> None:
         """A card, or more about one that is known."""
         self.told.add("cards")
+        self._cards_told += 1
+        if self._cards_told > _MOST_READINGS:
+            return
         for index, held in enumerate(self.cards):
             if _same_card(held, card):
                 self.cards[index] = _merged(held, card)
@@ -144,10 +153,8 @@ class Found:
     def add_rank_device(self, one: RankDevice) -> None:
         """Which device a rank uses."""
         key = (one.rank, one.local_rank, one.device, one.uuid, one.bus_id, one.host)
-        if len(self.rank_devices) < 4 * _MOST and all(
-            key != (held.rank, held.local_rank, held.device, held.uuid, held.bus_id, held.host)
-            for held in self.rank_devices[-2_000:]
-        ):
+        if len(self.rank_devices) < 4 * _MOST and ("device", *key) not in self._known:
+            self._known.add(("device", *key))
             self.rank_devices.append(one)
 
     def add_interface(self, interface: Interface) -> None:
