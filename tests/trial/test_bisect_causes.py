@@ -69,6 +69,8 @@ def test_the_evaluation_batch(tmp_path):
     assert (answer["verdict"], answer["causes"]) == ("cause", ["eval-batch"])
     assert answer["setting"] == {"batch": 2, "eval-batch": 6}
     assert len(answer["trials"]) == 6
+    # It fails where the batch is made, between phases: the traceback says of which.
+    assert [trial["phase"] for trial in answer["trials"][:2]] == ["eval", "eval"]
     assert not any("eval" in sentence for sentence in answer["not_tested"])
 
 

@@ -243,6 +243,7 @@ def test_goals():
     assert goal_after("backward", 5, 0) == Goal(7)
     assert goal_after("eval", 100, 1) == Goal(2, Phase.EVAL, 2)
     assert goal_after("", None, 0) == Goal(2)
+    assert goal_after("", 20, 0).end, "what failed after steps that fitted is no part of a step"
     assert goal_named("eval") == Goal(0, Phase.EVAL)
     assert goal_named("step:20") == Goal(20)
     assert goal_named("end").end

@@ -12,6 +12,7 @@ loading too. With CUDA nothing is touched before the script has: the driver is n
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,10 @@ class Unasked:
 
     def install(self) -> None:
         """From now on."""
+        # PyTorch warns at each call of a compiled module where there are such hooks; a job may turn warnings to errors.
+        warnings.filterwarnings(
+            "ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks"
+        )
         from torch.nn.modules.module import register_module_forward_pre_hook
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 

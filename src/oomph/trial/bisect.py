@@ -70,7 +70,7 @@ class Bisection:
 
     def _goal_after(self, first: TrialResult) -> Goal:
         goal = goal_after(first.phase, first.step, self.way.times(Path(first.directory), first.phase))
-        if grows(first) is not None and goal.phase is None:
+        if grows(first) is not None:
             # As many steps as it failed after: growth that goes on shows in fewer, growth that stops does not.
             goal = Goal(steps=max(goal.steps, (first.step or 0) + 2))
         return goal

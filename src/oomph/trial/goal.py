@@ -39,8 +39,12 @@ END = Goal(end=True)
 
 def goal_after(phase: str, steps_done: int | None, times_before: int) -> Goal:
     """The goal of the trials that follow one in which memory ran out in `phase` after `steps_done` steps, that phase
-    having ended `times_before` times: one step further, or once more; two steps at the least."""
+    having ended `times_before` times: one step further, or once more; two steps at the least. A phase that is not known
+    (""), after steps that had fitted, is no part of a step: until the command's end, since nothing less is sure to come
+    as far again."""
     done = max(0, steps_done or 0)
+    if not phase and done >= LEAST_STEPS:
+        return END
     for one in _BESIDE:
         if phase == one.value:
             return Goal(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from oomph.trial.model import TrialOutcome, TrialResult, Variable
 from oomph.units import format_bytes
 
-#: Phases that every earlier step had passed.
-_TRAINING = frozenset(("forward", "backward", "optimizer"))
+#: Phases that every earlier step had passed; "" is between phases, where the next batch comes to the device.
+_TRAINING = frozenset(("forward", "backward", "optimizer", ""))
 
 
 def grows(result: TrialResult) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from oomph.errors import OomphError
 from oomph.evidence.run.data import Outcome, RankData, RunData
-from oomph.evidence.run.model import OomRecord
+from oomph.evidence.run.model import OOM, OomRecord, rank_name
 from oomph.evidence.run.read import is_run, read_run
 from oomph.phases import Phase
 from oomph.trial.engine import Finished
@@ -156,7 +156,7 @@ def peaks_of(run: RunData) -> tuple[PhasePeak, ...]:
                 start_bytes=max(0, most.allocated_bytes - most.growth_bytes),
             )
             _keep(found, phase, peak)
-        if failure is not None and failure.phase is not Phase.UNKNOWN:
+        if failure is not None:
             lower = failure.counters.allocated_bytes + (failure.request_bytes or 0)
             _keep(found, failure.phase, PhasePeak(failure.phase.value, lower, None, rank.rank, failed=True))
     return tuple(found[phase] for phase in Phase if phase in found)
@@ -178,10 +178,20 @@ def _peak_with(peak: PhasePeak, *, failed: bool) -> PhasePeak:
     return msgspec.structs.replace(peak, failed=failed)
 
 
+def _phase_of(run: RunData, rank: RankData, failure: OomRecord) -> str:
+    """The phase of a failed request. Between two phases (a batch on its way to the device) the traceback may say which
+    one was to come; "" where it does not."""
+    if failure.phase is not Phase.UNKNOWN:
+        return str(failure.phase.value)
+    names = [name for name in failure.files if name.startswith("traceback")]
+    paths = [Path(run.path) / OOM / rank_name(rank.rank) / name for name in names]
+    return printed_by([path for path in paths if path.is_file()]).phase if failure.step >= 0 else ""
+
+
 def _out_of_memory(base: TrialResult, run: RunData, rank: RankData) -> TrialResult:
     failure = fatal(rank)
     assert failure is not None
-    phase = "" if failure.phase is Phase.UNKNOWN else failure.phase.value
+    phase = _phase_of(run, rank, failure)
     who = f"rank {rank.rank} ran out of memory" if (run.world_size or 1) > 1 else "memory ran out"
     where = f" in {phase}" if phase else " before training began" if failure.step < 0 else ""
     step = f" of step {failure.step}" if failure.step >= 0 else ""

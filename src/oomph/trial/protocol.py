@@ -108,6 +108,12 @@ class _Search:
             return self._found(
                 Verdict.PASSES, f"The setting as given does not fail: {first.why}.", setting=self.given
             )
+        if first.outcome is TrialOutcome.HUNG:
+            return self._found(
+                Verdict.UNKNOWN,
+                f"The setting as given did not run out of device memory in the time that a trial has ({first.why}): give "
+                "more with --timeout.",
+            )
         if first.outcome is not TrialOutcome.OOM:
             return self._found(
                 Verdict.UNKNOWN,

@@ -50,7 +50,8 @@ def peak_words(result: TrialResult) -> str:
         return ""
     most = max(result.peaks, key=lambda one: one.allocated_bytes)
     more = "> " if most.failed else ""
-    return f"{more}{format_bytes(most.allocated_bytes)} {most.phase}"
+    where = "between phases" if most.phase == "unknown" else most.phase
+    return f"{more}{format_bytes(most.allocated_bytes)} {where}"
 
 
 def line_words(line: Line, unit: str) -> str:
