@@ -78,6 +78,21 @@ def test_from_the_command_line_to_the_answer(run, tmp_path):
     jsonschema.validate(answer, json.loads(read_schema()), jsonschema.Draft202012Validator)
     assert [trial["setting"]["batch"] for trial in answer["trials"]] == [5, 3]
     assert (tmp_path / "started").read_text() == "5\n3\n", "what was run is not run again"
+    assert any("Trials 1, 2 had been run before" in note for note in answer["notes"])
+
+
+def test_what_has_changed_is_another_search(tmp_path):
+    from oomph.trial.same import files_of, variables_of
+
+    (tmp_path / "train.py").write_text("one")
+    (tmp_path / "log.txt").write_text("x")
+    command = ("python", "train.py", "--config=train.py", "--log", "log.txt", "none.py")
+    before = files_of(command, tmp_path)
+    assert list(before) == ["train.py"]
+    (tmp_path / "train.py").write_text("two")
+    assert files_of(command, tmp_path) != before
+    shell = {"PYTORCH_CUDA_ALLOC_CONF": "a", "CUDA_VISIBLE_DEVICES": "1", "HF_TOKEN": "x", "HOME": "/"}
+    assert variables_of(shell) == {"CUDA_VISIBLE_DEVICES": "1", "PYTORCH_CUDA_ALLOC_CONF": "a"}
 
 
 def searched(outcome, *params, command=("python", "train.py", "{batch}", "{seq}")):

@@ -52,6 +52,7 @@ def run(request: Request) -> int:
     name = request.name or name_of(template.command, search)
     folder = folder_named(Path(request.folder or FOLDER), name).absolute()
     options = _engine_options(request.engine_options)
+    kept: list[int] = []
     with State(folder, search, fresh=request.fresh) as state, _terminated():
         engine = make_engine(request.engine, **options)
         try:
@@ -64,7 +65,7 @@ def run(request: Request) -> int:
                 until=until,
                 guess=guess,
                 gpus=request.gpus,
-                tell=lambda told: _tell(request, told),
+                tell=lambda told: _told(request, told, kept),
             )
             found, trials = bisection.run()
         except KeyboardInterrupt:
@@ -80,7 +81,7 @@ def run(request: Request) -> int:
         engine=request.engine,
         folder=folder,
         headroom=headroom,
-        notes=notes,
+        notes=(*notes, *_kept_note(kept)),
         trace_options=[word for name, value in traced if value is not None for word in (name, str(value))],
     )
     _write(answer, request)
@@ -129,8 +130,12 @@ def _search(request: Request, template: Template) -> dict[str, Any]:
     """All that the trials depend on: the same search goes on, another one begins anew."""
     import msgspec
 
+    from oomph.trial.same import files_of, variables_of
+
     return {
         "command": list(template.command),
+        "files": files_of(template.command, template.working_directory),
+        "variables_of_shell": variables_of(os.environ),
         "variables": msgspec.to_builtins(template.variables),
         "environment": dict(template.environment),
         "working_directory": str(template.working_directory),
@@ -208,6 +213,26 @@ def _engine_options(given: tuple[str, ...]) -> dict[str, Any]:
             raise UsageError(f"--engine-option {text[:60]!r}: give KEY=VALUE.")
         options[key] = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value
     return options
+
+
+def _kept_note(kept: list[int]) -> tuple[str, ...]:
+    """That a part of the answer is older than this run."""
+    if not kept:
+        return ()
+    which = f"Trial {kept[0]}" if len(kept) == 1 else f"Trials {', '.join(str(one) for one in kept[:8])}"
+    more = f" and {len(kept) - 8} more" if len(kept) > 8 else ""
+    note = (
+        f"{which}{more} had been run before: the command, the files that it names and the variables of CUDA, PyTorch "
+        "and NCCL are the same. If anything else has changed (an imported module, the machine), start over with --fresh."
+    )
+    return (note,)
+
+
+def _told(request: Request, told: Told, kept: list[int]) -> None:
+    """Says how a trial went, and keeps in mind which had been run before."""
+    if told.kept:
+        kept.append(told.number)
+    _tell(request, told)
 
 
 def _tell(request: Request, told: Told) -> None:

@@ -111,8 +111,8 @@ class _Search:
         if first.outcome is TrialOutcome.HUNG:
             return self._found(
                 Verdict.UNKNOWN,
-                f"The setting as given did not run out of device memory in the time that a trial has ({first.why}): give "
-                "more with --timeout.",
+                f"The setting as given did not run out of device memory in the time that a trial has ({first.why}): "
+                "give more with --timeout.",
             )
         if first.outcome is not TrialOutcome.OOM:
             return self._found(
