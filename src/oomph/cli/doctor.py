@@ -19,6 +19,8 @@ class Request:
     given: tuple[str, ...]
     scripts: tuple[str, ...]
     here: bool
+    fix: bool
+    diff: bool
     job: tuple[str, ...]
     python: str | None
     pid: int | None
@@ -72,6 +74,15 @@ class _Doctor(TakesSeveral):
     help="Look at Python files, notebooks and configurations for calls that cannot work or do not do what is believed. "
     "Nothing in them is run.",
 )
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Make the changes in the scripts that are safe (the code did not work before, or computes the same after), "
+    "and check what is left.",
+)
+@click.option(
+    "--diff", is_flag=True, help="Show what --fix would change, as a unified diff, and change nothing."
+)
 @click.option("--here", is_flag=True, help="With --script: check this machine, too.")
 @click.option(
     "--job",
@@ -124,7 +135,7 @@ def command(ctx: click.Context, /, **options: object) -> None:
     oomph doctor
     oomph doctor --from nvidia-smi.txt env.txt job.slurm
     ssh node7 nvidia-smi -q | oomph doctor --from -
-    oomph doctor --script train.py
+    oomph doctor --script train.py --diff
 
     PATH is the same as --from PATH. Without either this machine is asked; nothing on it is changed, and nothing is
     asked over a network. A check that had too little to go on says so, and what would tell. docs/doctor.md lists

@@ -31,12 +31,24 @@ def run(request: Request) -> int:
         raise UsageError("--here checks this machine, and PATH or --from another one: leave one out")
     if request.here and not request.scripts:
         raise UsageError("--here goes with --script: without PATH this machine is checked anyway")
+    if (request.fix or request.diff) and not request.scripts:
+        raise UsageError("--fix and --diff change scripts: name them with --script")
+    if request.fix and request.diff:
+        raise UsageError("--diff shows what --fix would change: leave one out")
     inputs = (*request.files, *request.scripts, *request.job)
     if request.output_path is not None:
         check_target(request.output_path, inputs)
     settings = load_settings(Path.cwd())
     preferred = settings.format if settings.format in FORMATS else None
     select, ignore = chosen_checks(request.select, request.ignore, settings)
+    if request.diff:
+        from oomph.cli.doctor_fix import show
+
+        return show(request, select, ignore)
+    if request.fix:
+        from oomph.cli.doctor_fix import fix
+
+        fix(request, select, ignore)
     checkup = _checked(request, select, ignore)
     _write(checkup, request, request.output_format or preferred or "text")
     if request.exit_zero:

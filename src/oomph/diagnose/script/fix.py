@@ -36,17 +36,21 @@ class Fixed:
 
 
 def fixed(script: Script, findings: Sequence[CheckFinding]) -> Fixed:
-    """Applies every edit of this script's findings that does not overlap one before it. What no longer parses is not
-    applied at all."""
+    """Applies every edit of this script's findings (of others' none) that does not overlap one before it. What no
+    longer parses is not applied at all."""
     edits: list[Edit] = []
     codes: list[tuple[str, int]] = []
     left: list[tuple[str, int, str]] = []
     for one in findings:
         problem = one.problem
+        if problem.evidence and problem.evidence[0].source.split(" cell ")[0] != script.source:
+            continue
         if not isinstance(problem, ScriptProblem) or not problem.edits:
             continue
         line = problem.evidence[0].line if problem.evidence else 0
-        if script.places:
+        if not script.encoding.startswith("utf-8"):
+            left.append((one.code, line, "only UTF-8 files are changed: change it by hand"))
+        elif script.places:
             left.append((one.code, line, "notebooks are not changed: change the cell by hand"))
         elif any([_overlaps(edit, edits) for edit in problem.edits]):
             left.append((one.code, line, "it overlaps another fix: run it once more"))

@@ -32,7 +32,7 @@ def read_script(path: str | Path) -> Script | Config:
         data = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error.strerror or error}.") from error
-    text = _decoded(name, data)
+    text, encoding = _decoded(name, data)
     suffix = Path(path).suffix.lower()
     if not text.strip():
         raise InputError(f"{name} is empty: name the training script, or a configuration of it.")
@@ -42,7 +42,7 @@ def read_script(path: str | Path) -> Script | Config:
         return read_config(name, text)
     if suffix not in (".py", ".pyw") and _is_json(text):
         return read_config(name, text)
-    return _parsed(Script(name, text))
+    return _parsed(Script(name, text, encoding=encoding))
 
 
 def _parsed(script: Script) -> Script:
@@ -62,15 +62,18 @@ def _parsed(script: Script) -> Script:
     return script
 
 
-def _decoded(name: str, data: bytes) -> str:
-    if b"\0" in data[:65536] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+def _decoded(name: str, data: bytes) -> tuple[str, str]:
+    """The text, and in which encoding it is."""
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    if b"\0" in data[:65536] and not wide:
         raise InputError(f"{name} is a binary file: name the training script, or a configuration of it.")
-    for encoding in ("utf-8-sig", "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "latin-1"):
+    marked = data.startswith(b"\xef\xbb\xbf")
+    for encoding in ("utf-16" if wide else "utf-8-sig" if marked else "utf-8", "latin-1"):
         try:
-            return data.decode(encoding)
+            return data.decode(encoding), encoding
         except UnicodeDecodeError:
             continue
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8", "replace"), ""
 
 
 def _is_json(text: str) -> bool:

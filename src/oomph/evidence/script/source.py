@@ -32,12 +32,14 @@ class Script:
     """One Python file, or the code of a notebook.
 
     `source` is the file as it was named. `places`, of a notebook, gives for each 1-based line of `text` where it
-    stands ("cell 3", 2); a script has none, and only a script without can be changed.
+    stands ("cell 3", 2); a script has none, and only a script without can be changed. `encoding` is how the file is
+    written ("utf-8-sig" with a mark at its beginning).
     """
 
     source: str
     text: str
     places: tuple[tuple[str, int], ...] = ()
+    encoding: str = "utf-8"
     _module: cst.Module | None = field(default=None, repr=False)
 
     @cached_property

@@ -50,6 +50,8 @@ class _Page:
             for line in problem.paste.strip("\n").split("\n")
             if line
         ]
+        if getattr(problem, "edits", ()):
+            lines += self._said("Fix:    ", "--fix makes this change, --diff shows it.")
         lines += self._said("Not:    ", problem.wrong)
         quotes = problem.evidence if self.everything else problem.evidence[:_QUOTES]
         for quote in quotes:
