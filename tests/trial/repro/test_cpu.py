@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -84,23 +85,35 @@ def test_trainer_with_two_ranks_and_other_numbers(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "repro.py"]
 
 
-def test_memory_really_runs_out(tmp_path: Path) -> None:
-    """64 samples of 128 tokens have fp32 logits of 64 x 128 x 2048 x 4 bytes = 64 MiB: more than the card has."""
-    script = tmp_path / "repro.py"
-    script.write_text(write(Asked(JOB, Phase.FORWARD)).text, encoding="utf-8")
-    record = [sys.executable, "-m", "oomph", "record", "--phases", "--no-explain", "-q", "--run-dir"]
-    command = [sys.executable, str(script), "--device", "cpu", "--seq", "128", "--batch"]
-    results = [
-        subprocess.run(
-            [*record, str(tmp_path / batch), "--", *command, batch],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OOMPH_CPU_CAPACITY": "60MiB"},
-        )
-        for batch in ("1", "64")
-    ]
-    assert [each.returncode for each in results] == [0, 1], results[0].stderr[-2000:]
-    assert "OutOfMemoryError: CUDA out of memory. Tried to allocate" in results[1].stderr
+def test_memory_really_runs_out_and_bisect_finds_the_batch(tmp_path: Path) -> None:
+    """64 samples of 128 tokens have fp32 logits of 64 x 128 x 2048 x 4 bytes = 64 MiB: more than the card has. The
+    weights, their gradients and two moments of them are some MB."""
+    (tmp_path / "repro.py").write_text(write(Asked(JOB, Phase.FORWARD)).text, encoding="utf-8")
+    command = [sys.executable, "repro.py", "--device", "cpu", "--seq", "128", "--batch", "{batch}"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "oomph",
+            "bisect",
+            "--param",
+            "batch=64|1",
+            "--format",
+            "json",
+            "-q",
+            "--",
+            *command,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "OOMPH_CPU_CAPACITY": "60MiB"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["causes"], answer["setting"]) == (["batch"], {"batch": 1})
+    trials = [(each["setting"]["batch"], each["outcome"]) for each in answer["trials"]]
+    assert trials == [(64, "oom"), (1, "fits")]
+    assert answer["trials"][0]["phase"] == "forward"
