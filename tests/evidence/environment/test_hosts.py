@@ -112,6 +112,14 @@ def test_free(tmp_path, command: str, total: str, available: str, unit: int) -> 
     assert host.available_bytes.value == int(available.removesuffix("Gi")) * unit
 
 
+def test_free_in_another_language(tmp_path) -> None:
+    head = "               total        used        free      shared  buff/cache   available"
+    rows = "内存：        503       18      411        2       73      480\n交换：          7        1        6\n"
+    host = given(tmp_path, f"$ free -g\n{head}\n{rows}").host
+    assert (host.ram_bytes.value, host.available_bytes.value) == (503 * GIB, 480 * GIB)
+    assert (host.swap_bytes.value, host.swap_free_bytes.value) == (7 * GIB, 6 * GIB)
+
+
 def test_meminfo(tmp_path) -> None:
     host = given(tmp_path, "MemTotal:       263747952 kB\nSwapTotal:       8388604 kB\nSwapFree: 0 kB\n").host
     assert host.ram_bytes.value == 263747952 * KIB

@@ -301,3 +301,8 @@ def test_a_conda_environment(tmp_path) -> None:
     (build,) = told.torch
     assert (build.version, build.cuda, build.wanted) == ("2.1.0", "12.1", True)
     assert told.packages["nvidia-nccl-cu12"][0].value == "2.18.1"
+
+
+def test_no_version_is_pinned(tmp_path) -> None:
+    told = given(tmp_path, "torch>=2.1,<3\ntransformers>=4.40\n", "requirements.txt")
+    assert [(one.version, one.cuda, one.wanted) for one in told.torch] == [("", "", True)]

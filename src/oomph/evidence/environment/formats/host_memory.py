@@ -19,7 +19,21 @@ _MEMINFO_NAMES = {
 }
 _FREE_HEADER = re.compile(r"\s{2,20}total\s{1,12}used\s{1,12}free\b")
 _FREE = re.compile(
-    r"(Mem|Swap):\s{1,20}(\S{1,20})\s{1,20}(\S{1,20})\s{1,20}(\S{1,20})((?:\s{1,20}\S{1,20}){0,4})\s*$"
+    r"([^\W\d]\w{1,15})[:：]\s{1,20}(\S{1,20})\s{1,20}(\S{1,20})\s{1,20}(\S{1,20})((?:\s{1,20}\S{1,20}){0,4})\s*$"
+)
+#: The second row of `free` in the languages that translate it; the first is what is not one of these.
+_SWAP = frozenset(
+    {
+        "Swap",
+        "Auslagerungsspeicher",
+        "Échange",
+        "Partition",
+        "Intercambio",
+        "交换",
+        "交換",
+        "スワップ",
+        "スワップ領域",
+    }
 )
 _FREE_UNITS = {
     "-b": 1, "--bytes": 1, "-k": KIB, "--kibi": KIB, "-m": MIB, "--mebi": MIB, "-g": GIB, "--gibi": GIB,
@@ -66,7 +80,8 @@ def parse(part: Part, found: Found) -> None:
             continue
         row = _FREE.match(text)
         if row is not None:
-            _free(part, found, line, row, free_unit)
+            if free_unit is not None or row[1] in ("Mem", "Swap"):
+                _free(part, found, line, row, free_unit)
             continue
         header = _DF_HEADER.match(text)
         if header is not None:
@@ -102,6 +117,7 @@ def _free_unit(command: str, part: Part) -> int:
     if command:
         return KIB
     rows = [match for line in part.lines if len(line.text) < 200 and (match := _FREE.match(line.text))]
+    rows = [row for row in rows if row[1] == "Mem"] or rows
     total = whole(rows[0][2]) if rows else None
     if total is None or not rows[0][2].isdigit():
         return KIB
@@ -120,7 +136,7 @@ def _free(part: Part, found: Found, line: Line, row: re.Match[str], unit: int | 
         return suffixed(cell)
 
     total, free = amount(row[2]), amount(row[4])
-    if row[1] == "Mem":
+    if row[1] not in _SWAP:
         _host(part, found, line, "ram_bytes", total)
         rest = row[5].split()
         if len(rest) >= 3:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from oomph.evidence.environment.formats import torch_builds
 from oomph.evidence.environment.formats.variables import OURS
 from oomph.evidence.environment.found import Found, normalized
-from oomph.evidence.environment.model import Told
+from oomph.evidence.environment.model import Told, TorchBuild
 from oomph.evidence.environment.parts import Part
 from oomph.evidence.model import Quote
 
@@ -24,6 +24,10 @@ _CONDA = re.compile(
     r"\[conda\]\s{1,4}([\w.-]{1,80})\s{1,60}(\d[\w.+-]{0,60})(?:\s{1,60}(\S{1,200}))?(?:\s{1,60}(\S{1,200}))?\s*$"
 )
 _CONDA_PIN = re.compile(r"(?:[\w-]{1,40}::)?([\w.-]{1,80})={1,2}(\d[\d.]{0,20})(?:=(\S{1,80}))?$")
+#: PyTorch without one version: "torch", "torch>=2.1,<3".
+_LOOSE = re.compile(
+    r"torch(?:\[[\w, -]{1,40}\])?\s{0,4}(?:[<>~!]=?[\w.,<>=!~ *]{1,60})?(?:\s{0,4}[;#][^\n]*)?$"
+)
 _REQUIRES = re.compile(r"Requires-Dist: {0,4}([\w.-]{1,80}) ?\(?==\s?([\w.+-]{1,40})\)?")
 _REQUIREMENT = re.compile(r"(?:[\w.\[\],-]{1,80}\s{0,2}(?:[<>=!~]=|[<>@])|-r |--|-e |-f |#)")
 _COLUMNS = re.compile(r"(?:Package|# Name|Name)\s{1,80}Version\b")
@@ -61,6 +65,11 @@ def parse(part: Part, found: Found) -> None:
         pinned = _PINNED.match(text) if "==" in text else None
         if pinned is not None and OURS.match(pinned[1]) is None:  # NCCL_IB_HCA==mlx5_0 is a variable
             _installed(part, found, pinned[1].partition("[")[0], pinned[2], quote, wanted=wanted)
+            continue
+        loose = _LOOSE.match(text) if wanted else None
+        if loose is not None:
+            found.take(part.source, "requirements")
+            found.add_torch(TorchBuild(quote=quote, wanted=True))
             continue
         row = _CONDA.match(text) or (_ROW.match(text) if table else None)
         if row is None:
