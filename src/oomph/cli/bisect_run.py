@@ -223,7 +223,7 @@ def _kept_note(kept: list[int]) -> tuple[str, ...]:
     more = f" and {len(kept) - 8} more" if len(kept) > 8 else ""
     note = (
         f"{which}{more} had been run before: the command, the files that it names and the variables of CUDA, PyTorch "
-        "and NCCL are the same. If anything else has changed (an imported module, the machine), start over with --fresh."
+        "and NCCL are the same. If anything else has changed (an imported module, the machine), take --fresh."
     )
     return (note,)
 
