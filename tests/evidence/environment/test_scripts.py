@@ -352,3 +352,24 @@ def test_a_job_that_is_submitted_tells_nothing_of_itself(tmp_path) -> None:
 def test_arithmetic(tmp_path, expression: str, value: str | None) -> None:
     told = given(tmp_path, f"#!/bin/bash\nN=2\nexport A=$(({expression}))\n")
     assert told.variable("A").value == value
+
+
+def test_a_fenced_script_without_a_first_line(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        I run this:
+        ```bash
+        export NCCL_DEBUG=INFO
+        LAUNCHER="torchrun --nproc_per_node=4"
+        $LAUNCHER train.py
+        ```
+        and then
+        ```console
+        $ deepspeed --num_gpus=2 train.py
+        ```
+        """,
+        "issue.md",
+    )
+    assert [(one.program, one.processes) for one in told.launches] == [("torchrun", 4), ("deepspeed", 2)]
+    assert scripted(told) == {"NCCL_DEBUG": "INFO"}
