@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from oomph.errors import OomphError, UsageError
+from oomph.evidence.sources import load_all
 from oomph.trial import supervise
 from oomph.trial.engine import Task
 from oomph.trial.engines.sharing import leave_word, missing_word
+from oomph.trial.fanout.logs import reads_elsewhere
 from oomph.trial.model import Limits
 from oomph.trial.supervised import mark_of
 
@@ -165,6 +167,18 @@ def test_a_folder_that_the_node_does_not_see(tmp_path):
     assert missing_word(one, "another", seconds=0.0).endswith(
         f"does not see {one.folder}: the folder has to be on a file system that all nodes share"
     )
+
+
+def test_files_are_read_on_ray(engine, tmp_path, monkeypatch):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for rank in range(5):
+        rows = "\n".join(f"[rank{rank}] step={step}" for step in range(4000))
+        (logs / f"rank_{rank}.log").write_text(f"{rows}\ntorch.OutOfMemoryError: CUDA out of memory.\n")
+    monkeypatch.chdir(tmp_path)
+    far = load_all(["logs"], elsewhere=reads_elsewhere(engine, pytest.fail))
+    assert far == load_all(["logs"])
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
 
 
 def test_more_gpus_than_there_are(tmp_path, engine):

@@ -1,10 +1,10 @@
 """How items are divided, and what is said of those that no task did."""
 
 import json
-import sys
 
 import pytest
 
+from oomph.errors import OomphError
 from oomph.trial.engines.local import LocalEngine
 from oomph.trial.fanout import shares
 from oomph.trial.fanout.shares import Work, divided, results_of, work_folder
@@ -84,4 +84,36 @@ def test_a_worker_runs_where_no_file_of_the_users_is_taken_for_a_module(tmp_path
         wanted = json.loads((folder / "share0" / shares.WANTED).read_text())
     engine.close()
     assert wanted == {"items": [7], "common": {}}
-    assert sys.executable
+
+
+def test_an_interruption_ends_the_tasks(tmp_path, monkeypatch):
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    class Interrupted(LocalEngine):
+        pressed = False
+
+        def finished(self, timeout):
+            if not self.pressed:
+                self.pressed = True
+                raise KeyboardInterrupt
+            return super().finished(timeout)
+
+    engine = Interrupted(2)
+    with pytest.raises(KeyboardInterrupt), work_folder(engine) as folder:
+        results_of([1, 2], [1, 1], Work("slow", {}), engine, folder, pytest.fail)
+    assert not folder.exists()
+    assert engine._running == {}
+    engine.close()
+
+
+def test_no_folder_can_be_made(monkeypatch):
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with (
+        pytest.raises(OomphError, match="Permission denied"),
+        work_folder(LocalEngine(1)),
+    ):
+        pass

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from oomph.trial.engine import Engine, Finished, Task
 #: In a task's folder: what it is to do, and what it came to.
 WANTED, RESULTS = "share.json", "results.json"
 _LOOK_SECONDS = 1.0
+#: So long is waited for tasks that were cancelled, before their folder goes away under them.
+_END_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,17 @@ def divided(sizes: Sequence[int], parts: int) -> list[list[int]]:
 @contextmanager
 def work_folder(engine: Engine) -> Iterator[Path]:
     """A folder for shares and results, seen by all who work on them: below the current one where other machines may
-    do so. It goes away with all that is in it."""
-    here = engine.name == "local"
-    folder = Path(
-        tempfile.mkdtemp(prefix="oomph-files-" if here else ".oomph-files-", dir=None if here else Path.cwd())
-    )
+    do so. It goes away with all that is in it. Raises OomphError where none can be made."""
+    place = None if engine.name == "local" else Path.cwd()
+    try:
+        folder = Path(
+            tempfile.mkdtemp(prefix="oomph-files-" if place is None else ".oomph-files-", dir=place)
+        )
+    except OSError as error:
+        raise OomphError(
+            f"{place or tempfile.gettempdir()}: no folder for what --engine {engine.name} reads can be made: "
+            f"{error.strerror or error}. Run it in a folder that can be written to and that all machines share."
+        ) from error
     try:
         yield folder
     finally:
@@ -72,30 +81,48 @@ def results_of(
     What fails is said, in one sentence for each kind of failure, and is no error. The engine is left open.
     """
     results: list[Any] = [None] * len(items)
-    shares = divided(sizes, engine.slots) if items else []
-    tasks: dict[str, list[int]] = {}
     failed: dict[str, int] = {}
-    for number, share in enumerate(shares):
-        task = _task(folder, number, [items[index] for index in share], work)
-        try:
-            engine.start(task)
-            tasks[task.name] = share
-        except OomphError as error:
-            failed[str(error).rstrip(".")] = failed.get(str(error).rstrip("."), 0) + len(share)
-    while tasks:
-        for ended in engine.finished(_LOOK_SECONDS):
-            share = tasks.pop(ended.task.name)
-            found = _found(ended, len(share))
-            if isinstance(found, str):
-                failed[found] = failed.get(found, 0) + len(share)
-                continue
-            for index, result in zip(share, found, strict=True):
-                results[index] = result
+    running: dict[str, tuple[Task, list[int]]] = {}
+    try:
+        for number, share in enumerate(divided(sizes, engine.slots) if items else []):
+            task = _task(folder, number, [items[index] for index in share], work)
+            try:
+                engine.start(task)
+            except OomphError as error:
+                _count(failed, str(error).rstrip("."), share)
+            else:
+                running[task.name] = task, share
+        while running:
+            for ended in engine.finished(_LOOK_SECONDS):
+                _, share = running.pop(ended.task.name)
+                found = _found(ended, len(share))
+                if isinstance(found, str):
+                    _count(failed, found, share)
+                    continue
+                for index, result in zip(share, found, strict=True):
+                    results[index] = result
+    except BaseException:  # Ctrl-C: nothing goes on that nobody waits for
+        _end(engine, [task for task, _ in running.values()])
+        raise
     for why, number in failed.items():
         say(
             f"{number} of {len(items)} files were not read by --engine {engine.name} and are read here: {why}"
         )
     return results
+
+
+def _count(failed: dict[str, int], why: str, share: Sequence[int]) -> None:
+    failed[why] = failed.get(why, 0) + len(share)
+
+
+def _end(engine: Engine, tasks: Sequence[Task]) -> None:
+    """Cancels what still runs, and waits for it: the folder that it writes to is removed next."""
+    for task in tasks:
+        engine.cancel(task)
+    left = {task.name for task in tasks}
+    until = time.monotonic() + _END_SECONDS
+    while left and time.monotonic() < until:
+        left -= {ended.task.name for ended in engine.finished(_LOOK_SECONDS)}
 
 
 def _task(folder: Path, number: int, items: Sequence[Any], work: Work) -> Task:
