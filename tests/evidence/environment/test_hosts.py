@@ -318,3 +318,31 @@ def test_uname_and_containers(tmp_path) -> None:
         tmp_path, "$ ls /.dockerenv\nls: cannot access '/.dockerenv': No such file or directory\n$ nproc\n4\n"
     )
     assert told.container is None
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("bash: nvidia-smi: command not found\n", {"cards": "nvidia-smi is not there"}),
+        (
+            "$ ibv_devinfo\n-bash: ibv_devinfo: command not found\n",
+            {"rdma_devices": "ibv_devinfo is not there"},
+        ),
+        ("sh: 1: ip: not found\n", {"interfaces": "ip is not there"}),
+        (
+            "$ dmesg\ndmesg: read kernel buffer failed: Operation not permitted\n",
+            {"xids": "dmesg may not be read there"},
+        ),
+    ],
+)
+def test_tools_that_are_not_there(tmp_path, text: str, missing: dict[str, str]) -> None:
+    told = given(tmp_path, text)
+    assert told.missing == missing
+    assert not told.tells(next(iter(missing)))
+
+
+def test_a_search_that_found_nothing(tmp_path) -> None:
+    told = given(tmp_path, "$ sudo dmesg -T | grep -i xid\n$ nproc\n8\n")
+    assert told.tells("xids")
+    assert told.xids == ()
+    assert not given(tmp_path, "$ sudo dmesg -T\n$ nproc\n8\n").tells("xids")

@@ -41,6 +41,7 @@ class Found:
     told: set[str] = field(default_factory=set)
     sources: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
     values: dict[str, Told[Any]] = field(default_factory=dict)
     lists: dict[str, list[Told[str]]] = field(default_factory=dict)
     torch: list[TorchBuild] = field(default_factory=list)
@@ -199,6 +200,7 @@ class Found:
         given: dict[str, Any] = {**self.values, **{name: tuple(held) for name, held in self.lists.items()}}
         return Environment(
             told=frozenset(told),
+            missing={name: why for name, why in self.missing.items() if name not in told},
             sources=tuple(self.sources),
             passed_over=tuple(passed_over),
             notes=tuple(self.notes),

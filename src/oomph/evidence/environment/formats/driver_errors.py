@@ -51,6 +51,21 @@ _CAPABILITY = re.compile(r"(\S[^\n]{1,80}?) with CUDA capability sm_(\d{1,2})(\d
 _SUPPORTS = re.compile(
     r"install supports CUDA capabilities ((?:(?:sm|compute)_\d{2,3}[a-z]?[ ,.]{0,3}){1,40})"
 )
+#: Tools that were asked and are not there, and what they would have told.
+_ABSENT = re.compile(
+    r"(?:^|[\s:'\"`])(nvidia-smi|ibv_devinfo|ibv_devices|ibstat|ip|ifconfig|dmesg)(?::\s{0,4}(?:command )?not found|"
+    r"['\"`]? is not recognized)"
+)
+_TELLS = {
+    "nvidia-smi": "cards",
+    "ibv_devinfo": "rdma_devices",
+    "ibv_devices": "rdma_devices",
+    "ibstat": "rdma_devices",
+    "ip": "interfaces",
+    "ifconfig": "interfaces",
+    "dmesg": "xids",
+}
+_DENIED = "dmesg: read kernel buffer failed"
 _KIND = "messages of the driver and of CUDA"
 
 
@@ -66,6 +81,13 @@ def parse(part: Part, found: Found) -> None:
             _figures(found, text, part.quote(line))
             if "No devices were found" in text:
                 found.told.add("cards")
+        absent = _ABSENT.search(text) if len(text) < 400 and " not " in text else None
+        if absent is not None:
+            found.take(part.source, _KIND)
+            found.missing.setdefault(_TELLS[absent[1]], f"{absent[1]} is not there")
+        elif _DENIED in text:
+            found.take(part.source, _KIND)
+            found.missing.setdefault("xids", "dmesg may not be read there")
         library = _NVML_LIBRARY.search(text) if "NVML library" in text else None
         if library is not None:
             found.take(part.source, _KIND)

@@ -27,6 +27,9 @@ _CLIENT = re.compile(
 )
 _KERNEL = re.compile(r"this kernel module has the version (\d{2,4}(?:\.\d{1,4}){1,3})")
 _MODINFO = re.compile(r"version:\s{1,20}(\d{3}(?:\.\d{1,4}){1,3})\s*$")
+_SEARCH = re.compile(
+    r"(?:dmesg|journalctl)[^\n]{0,200}\|[^\n]{0,40}grep[^\n]{0,100}(?:xid|nvrm)", re.IGNORECASE
+)
 _KIND = "kernel log"
 #: "[    5.123456] text", "[Tue Dec  1 01:20:22 2026] text", "Dec 01 01:20:22 host kernel: text".
 _ENTRY = re.compile(r"^\[\s{0,12}\d{1,12}\.\d{1,9}\]|^\[[A-Z][a-z]{2} [A-Z][a-z]{2} |\bkernel:|NVRM")
@@ -72,4 +75,7 @@ def parse(part: Part, found: Found) -> None:
         found.take(part.source, _KIND)
         found.told.add("xids")
     elif any("NVRM" in line.text for line in part.lines):
+        found.told.add("xids")
+    elif part.command is not None and not part.lines and _SEARCH.search(part.command.text) is not None:
+        found.take(part.source, _KIND)  # searched, and nothing found
         found.told.add("xids")
