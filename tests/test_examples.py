@@ -61,7 +61,8 @@ def test_the_numbers_of_every_example_add_up(sizes):
 def test_every_example_has_an_expectation():
     # The script is for `oomph trace`, the run for `oomph verify`; README.md shows what they say, and tests/test_docs.py
     # compares.
-    others = {"README.md", "train_decoder.py", "record_growth.py", "growing-run", "__pycache__", "oomph-runs"}
+    files = {"README.md", "train_decoder.py", "record_growth.py", "growing-run", "node"}
+    others = {*files, "__pycache__", "oomph-runs", "oomph-bisect"}
     assert {path.name for path in EXAMPLES.iterdir()} - others == set(MEANT)
 
 
@@ -87,3 +88,18 @@ def test_the_growth_of_the_recorded_run_is_what_its_script_keeps():
     ends = [step.counters.allocated_bytes for step in run.ranks[0].steps]
     assert len(ends) == 16
     assert (ends[-1] - ends[2]) / 13 == pytest.approx(kept, rel=0.01)
+
+
+def test_the_node_and_its_script_have_what_was_put_into_them():
+    """NVLink as a socket interface, "=" where PyTorch wants ":", a driver of CUDA 12.4 for a wheel of CUDA 13.0, and a
+    neighbour; in the script, a strategy that does not exist, the model on the GPU before FSDP and without a wrap
+    policy, evaluation with gradients on, a loss summed with its graph."""
+    node = EXAMPLES / "node"
+    assert sorted(one.code for one in oomph.doctor([node]).findings) == [
+        "ENV101",
+        "ENV205",
+        "ENV403",
+        "ENV411",
+    ]
+    found = oomph.doctor(scripts=[node / "train.py"]).findings
+    assert sorted(one.code for one in found) == ["SCR101", "SCR105", "SCR106", "SCR107", "SCR110"]

@@ -26,7 +26,7 @@ def show(request: Request, select: tuple[str, ...], ignore: tuple[str, ...]) -> 
     if request.output_path is not None:
         write_file(request.output_path, text)
     elif text:
-        emit(text.rstrip("\n"))
+        emit(text)
     _tell(request, every, "would change")
     return 0 if request.exit_zero else int(bool(text))
 
