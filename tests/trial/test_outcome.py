@@ -64,9 +64,9 @@ class Rank:
         self.lines.append(StepRecord(step=step, seconds=1.0, counters=counters(allocated), **self._at()))
         return self
 
-    def oom(self, phase, step, allocated, request, caught=False):
+    def oom(self, phase, step, allocated, request, caught=False, message="CUDA out of memory."):
         self.lines.append(
-            OomRecord(phase=phase, step=step, message="CUDA out of memory.", request_bytes=request,
+            OomRecord(phase=phase, step=step, message=message, request_bytes=request,
                       counters=counters(allocated), caught=caught, **self._at())
         )  # fmt: skip
         return self
@@ -120,6 +120,19 @@ def test_a_killed_rank_whose_request_failed(trial):
     """It hung on its way out, and was ended."""
     found = trial(Rank().step(0).oom(Phase.FORWARD, 1, 9 * GIB, 2 * GIB), code=None, stopped="cancelled")
     assert (found.outcome, found.phase) == (TrialOutcome.OOM, "forward")
+
+
+def test_a_request_that_a_library_does_without_is_no_failure(trial):
+    """The allocator told of it, and no exception followed: cuDNN had tried a larger workspace."""
+    rank = Rank().step(0).step(1).oom(Phase.FORWARD, 2, 9 * GIB, 2 * GIB, message="")
+    found = trial(rank, code=None, stopped="cancelled", reached=True)
+    assert found.outcome is TrialOutcome.FITS
+    assert not any(peak.failed for peak in found.peaks)
+
+
+def test_a_process_that_died_at_a_failed_request(trial):
+    rank = Rank().step(0).oom(Phase.FORWARD, 1, 9 * GIB, 2 * GIB, message="")
+    assert trial(rank, code=134).outcome is TrialOutcome.OOM
 
 
 def test_stopped_because_it_has_shown_enough(trial):

@@ -10,6 +10,7 @@ from pathlib import Path
 from oomph.trial.command import Template, unset
 from oomph.trial.lines import Line, lines_of
 from oomph.trial.model import TrialResult, Value, Variable
+from oomph.trial.outcome import CAUGHT
 from oomph.trial.protocol import Found, Verdict
 from oomph.trial.recommend import Recommended, recommend
 
@@ -122,6 +123,13 @@ def _by_output(trials: Sequence[TrialResult]) -> list[str]:
         said.append(
             f"Trials {numbers} recorded nothing that decides (no PyTorch, or a Python without oomph): how they ended "
             "is known by what they printed and by their exit codes only."
+        )
+    caught = [one for one in trials if one.why.endswith(CAUGHT)]
+    if caught:
+        numbers = ", ".join(str(one.number) for one in caught[:8])
+        said.append(
+            f"Trials {numbers} ran out of memory on the way, caught it and went on (with a smaller batch, or without one): "
+            "they fit only with that."
         )
     return said
 

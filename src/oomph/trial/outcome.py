@@ -38,6 +38,8 @@ _COMMUNICATION = re.compile(
     r"gloo.{0,40}(?:timed? ?out|transport)|ProcessGroup(?:NCCL|Gloo)",
     re.IGNORECASE,
 )
+#: What is said of a trial that fits, and did not all the time.
+CAUGHT = "; failed requests were caught on the way"
 _DISK = re.compile(r"No space left on device|Disk quota exceeded|\[Errno (?:28|122)\]")
 
 
@@ -63,8 +65,9 @@ def read_trial(
         directory=str(folder),
     )
     if run is not None and run.ranks:
-        base = _with_records(base, run)
-        failed = _failed_rank(run)
+        died = not finished.stopped and not reached and finished.exit_code != 0
+        base = _with_records(base, run, died=died)
+        failed = _failed_rank(run, died=died)
         if failed is not None:
             return _out_of_memory(base, run, failed)
     outcome, why, known_by = _otherwise(finished, run, reached, goal)
@@ -90,29 +93,35 @@ def _changed(result: TrialResult, **changes: object) -> TrialResult:
 # -- records -----------------------------------------------------------------------------------------------------------
 
 
-def _failed_rank(run: RunData) -> RankData | None:
+def _failed_rank(run: RunData, *, died: bool) -> RankData | None:
     """The rank whose failed request ended the trial: the first, where several failed."""
-    failed = {rank: data for rank, data in run.ranks.items() if fatal(data) is not None}
+    failed = {rank: data for rank, data in run.ranks.items() if fatal(data, died=died) is not None}
     if not failed:
         return None
     if run.first_failure is not None:
         for rank in run.first_failure.ranks:
             if rank in failed:
                 return failed[rank]
-    return min(failed.values(), key=lambda data: (fatal(data) or data.ooms[-1]).time)
+    return min(failed.values(), key=lambda data: data.ooms[-1].time)
 
 
-def fatal(rank: RankData) -> OomRecord | None:
-    """The failed request that ended a rank; None where there was none, or it was caught."""
-    if rank.outcome is Outcome.OOM:
+def fatal(rank: RankData, *, died: bool = False) -> OomRecord | None:
+    """The failed request that ended a rank; None where there was none, or it was caught.
+
+    The allocator tells of every request that fails, also of one that a library does without (cuDNN tries a smaller
+    workspace). So a record without the exception's message counts only where the process ended by itself then (`died`).
+    """
+    if rank.end is not None and rank.outcome is Outcome.OOM:
         return rank.oom
     if rank.outcome is Outcome.COMPLETED or not rank.ooms or rank.ooms[-1].caught:
         return None
-    header = rank.header
-    return rank.ooms[-1] if header is None or rank.ooms[-1].clock >= header.clock else None
+    last, header = rank.ooms[-1], rank.header
+    if header is not None and last.clock < header.clock:
+        return None
+    return last if last.message or (died and rank.end is None) else None
 
 
-def _with_records(base: TrialResult, run: RunData) -> TrialResult:
+def _with_records(base: TrialResult, run: RunData, *, died: bool) -> TrialResult:
     headers = [one.header for one in run.ranks.values() if one.header is not None]
     capacities = [one.capacity_bytes for one in headers if one.capacity_bytes is not None]
     return _changed(
@@ -124,7 +133,7 @@ def _with_records(base: TrialResult, run: RunData) -> TrialResult:
         growth_bytes=max(
             (size for one in run.ranks.values() if (size := growth_of(one)) is not None), default=None
         ),
-        peaks=peaks_of(run),
+        peaks=peaks_of(run, died=died),
         known_by="records",
     )
 
@@ -137,11 +146,11 @@ def _outside(run: RunData) -> Iterator[int]:
                     yield peaks.outside_bytes + max(0, peaks.other_processes_bytes or 0)
 
 
-def peaks_of(run: RunData) -> tuple[PhasePeak, ...]:
+def peaks_of(run: RunData, *, died: bool = False) -> tuple[PhasePeak, ...]:
     """The most of each phase, on the rank that needed most of it."""
     found: dict[Phase, PhasePeak] = {}
     for rank in run.ranks.values():
-        failure = fatal(rank)
+        failure = fatal(rank, died=died)
         for phase, summary in rank.summaries.items():
             if phase is Phase.UNKNOWN:
                 continue
@@ -189,7 +198,7 @@ def _phase_of(run: RunData, rank: RankData, failure: OomRecord) -> str:
 
 
 def _out_of_memory(base: TrialResult, run: RunData, rank: RankData) -> TrialResult:
-    failure = fatal(rank)
+    failure = fatal(rank, died=True)
     assert failure is not None
     phase = _phase_of(run, rank, failure)
     who = f"rank {rank.rank} ran out of memory" if (run.world_size or 1) > 1 else "memory ran out"
@@ -216,16 +225,15 @@ def _otherwise(
 ) -> tuple[TrialOutcome | Printed, str, str]:
     recorded = run is not None and bool(run.ranks)
     by = "records" if recorded else "exit code"
+    more = CAUGHT if run is not None and any(_caught(one) for one in run.ranks.values()) else ""
     if reached:
-        return TrialOutcome.FITS, f"it passed {goal or 'what was asked'} on every rank", "records"
+        return TrialOutcome.FITS, f"it passed {goal or 'what was asked'} on every rank{more}", "records"
     if finished.stopped:
         return _STOPPED.get(finished.stopped, TrialOutcome.LOST), _why_stopped(finished, run), by
     printed = printed_by(_texts(finished.task.folder))
     if finished.exit_code == 0:
         if not recorded and printed.device_oom:
             return printed, "", "output"
-        caught = run is not None and any(one.ooms for one in run.ranks.values())
-        more = "; failed requests were caught on the way" if caught else ""
         return TrialOutcome.FITS, f"the command ended in order{more}", by
     if printed.device_oom:
         return printed, "", "output"
@@ -246,6 +254,11 @@ def _otherwise(
     if code == 137:
         ended += " (killed by signal 9, nobody said why: the kernel does that when main memory runs out)"
     return TrialOutcome.CRASHED, f"{ended}{said}", "output" if last else by
+
+
+def _caught(rank: RankData) -> bool:
+    """Whether it caught a failed request whose exception it had seen."""
+    return any(one.caught and one.message for one in rank.ooms)
 
 
 def _why_stopped(finished: Finished, run: RunData | None) -> str:

@@ -116,7 +116,9 @@ class Progress:
         """Whether a rank ran out of memory and will not go on."""
         now = time.monotonic()
         return any(
-            one.ended == "oom" or (one.failed is not None and now - one.heard > _STUCK_SECONDS)
+            # Without the message no exception was seen: the library that asked may do without.
+            one.ended == "oom"
+            or (one.failed is not None and one.failed.message and now - one.heard > _STUCK_SECONDS)
             for one in self.ranks.values()
         )
 

@@ -214,6 +214,9 @@ class Supervisor:
         while True:
             code = self._child.poll()
             if code is not None:
+                if os.getppid() != self._guard:
+                    # Whoever lost its guard may have ended the command by its mark: that end says nothing.
+                    self.stopped = "cancelled"
                 return code
             _reap(self._child.pid)
             now = time.monotonic()
