@@ -92,6 +92,6 @@ def test_a_killed_supervisor_leaves_nothing_running_and_is_told(engine, tmp_path
     for name in killed:
         os.kill(pids[name], signal.SIGKILL)
     ended = end(engine)
-    assert ended.stopped in ("lost", "cancelled")
-    assert ended.exit_code is None
+    # Not as a command that somebody killed, which might have been for want of memory.
+    assert ended.stopped == "lost"
     until_there(lambda: len(supervise.marked(mark_of(one))), 0)

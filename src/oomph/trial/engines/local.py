@@ -103,6 +103,9 @@ class LocalEngine:
             stopped = "disk" if full else "cancelled" if one.cancelled is not None else "lost"
             why = "the disk is full" if full else "its supervisor left no word"
             ended = Finished(task, None, stopped, why, time.monotonic() - one.began)
+        if ended.stopped == "cancelled" and one.cancelled is None:
+            why = ended.why or "its supervisor was killed, or told to end, by somebody else"
+            ended = Finished(task, ended.exit_code, "lost", why, ended.seconds)
         if left:
             why = f"{ended.why}; {len(left)} processes could not be ended: {left[:5]}".strip("; ")
             ended = Finished(task, ended.exit_code, ended.stopped, why, ended.seconds)

@@ -50,4 +50,5 @@ def run_task(task: Task, word: str, seconds: float) -> Finished:
         if time.monotonic() - began >= seconds:
             return replace(result, stopped="seconds", why="the job's time in Slurm was over")
         return replace(result, stopped="lost", why="Slurm took the job's nodes back (preemption)")
-    return result
+    # By whom, Slurm knows: the engine asks it.
+    return replace(result, stopped="cancelled", why="") if heard else result
