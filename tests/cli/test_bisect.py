@@ -162,3 +162,15 @@ def test_the_published_schema_is_that_of_the_types():
     )
     assert json.loads(read_schema()) == json.loads(schema_text()), message
     assert (DOCS / "bisect.schema.json").read_text(encoding="utf-8") == read_schema(), message
+
+
+def test_neighbours_on_the_card_are_told():
+    def crowded(number, setting):
+        one = sized(number, setting)
+        return TrialResult(
+            number, setting, one.outcome, one.why, phase=one.phase, step=one.step, capacity_bytes=one.capacity_bytes,
+            peaks=one.peaks, known_by="records", other_processes_bytes=3 << 30,
+        )  # fmt: skip
+
+    answer = searched(crowded, "batch=8,4,2,1", "seq=8192:512")
+    assert any("Other processes held 3.00 GiB" in note for note in answer.notes)

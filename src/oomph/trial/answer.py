@@ -13,8 +13,10 @@ from oomph.trial.model import TrialResult, Value, Variable
 from oomph.trial.outcome import CAUGHT
 from oomph.trial.protocol import Found, Verdict
 from oomph.trial.recommend import Recommended, recommend
+from oomph.units import format_bytes
 
-#: What `lines` is short of: two measured values of one variable.
+#: A desktop and its like hold less.
+_NEIGHBOUR_BYTES = 1 << 30
 _ONE_POINT = "fewer than two values of it were measured whole"
 
 
@@ -124,12 +126,18 @@ def _by_output(trials: Sequence[TrialResult]) -> list[str]:
             f"Trials {numbers} recorded nothing that decides (no PyTorch, or a Python without oomph): how they ended "
             "is known by what they printed and by their exit codes only."
         )
+    others = max((one.other_processes_bytes or 0 for one in trials), default=0)
+    if others >= _NEIGHBOUR_BYTES:
+        said.append(
+            f"Other processes held {format_bytes(others)} of the card during the trials: without them more would fit. "
+            "`oomph doctor` names them."
+        )
     caught = [one for one in trials if one.why.endswith(CAUGHT)]
     if caught:
         numbers = ", ".join(str(one.number) for one in caught[:8])
         said.append(
-            f"Trials {numbers} ran out of memory on the way, caught it and went on (with a smaller batch, or without one): "
-            "they fit only with that."
+            f"Trials {numbers} ran out of memory on the way, caught it and went on (with a smaller batch, or without "
+            "one): they fit only with that."
         )
     return said
 

@@ -129,7 +129,8 @@ def _with_records(base: TrialResult, run: RunData, *, died: bool) -> TrialResult
         world_size=run.world_size,
         step=min(one.steps_completed for one in run.ranks.values()),
         capacity_bytes=min(capacities, default=None),
-        outside_bytes=max(_outside(run), default=None),
+        outside_bytes=max((sum(each) for each in _outside(run)), default=None),
+        other_processes_bytes=max((others for _, others in _outside(run)), default=None),
         growth_bytes=max(
             (size for one in run.ranks.values() if (size := growth_of(one)) is not None), default=None
         ),
@@ -138,12 +139,13 @@ def _with_records(base: TrialResult, run: RunData, *, died: bool) -> TrialResult
     )
 
 
-def _outside(run: RunData) -> Iterator[int]:
+def _outside(run: RunData) -> Iterator[tuple[int, int]]:
+    """(what this process holds outside of the allocator, what other processes hold), as each phase saw it."""
     for rank in run.ranks.values():
         for summary in rank.summaries.values():
             for peaks in (summary.first, summary.later):
                 if peaks is not None and peaks.outside_bytes is not None:
-                    yield peaks.outside_bytes + max(0, peaks.other_processes_bytes or 0)
+                    yield peaks.outside_bytes, max(0, peaks.other_processes_bytes or 0)
 
 
 def peaks_of(run: RunData, *, died: bool = False) -> tuple[PhasePeak, ...]:
