@@ -86,8 +86,9 @@ class TrialResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one trial showed. `setting` has every variable's value. `phase` and `rank`: where memory ran out first.
     `step`: how many optimizer steps were done then. `peaks`: by phase. `growth_bytes` is what stayed behind after each
     step, where several steps were recorded. `capacity_bytes`: of the device; `outside_bytes`: what of it something
-    other than PyTorch's allocator held, `other_processes_bytes` included. `why` is one sentence. `directory` is the trial's folder: its run directory and
-    what it printed. `known_by` is "records", "trace", "output" (what was printed) or "exit code"."""
+    other than PyTorch's allocator held, `other_processes_bytes` included. `why` is one sentence. `directory` is the
+    trial's folder: its run directory and what it printed. `known_by` is "records", "trace", "output" (what was printed)
+    or "exit code"."""
 
     number: int
     setting: Mapping[str, Value]
