@@ -9,7 +9,7 @@ from pathlib import Path
 
 from oomph.trial.command import Template, unset
 from oomph.trial.lines import Line, lines_of
-from oomph.trial.model import TrialResult, Value, Variable
+from oomph.trial.model import TrialResult, Value, Variable, shown
 from oomph.trial.outcome import CAUGHT
 from oomph.trial.protocol import Found, Verdict
 from oomph.trial.recommend import Recommended, recommend
@@ -84,7 +84,7 @@ def _not_tested(
     for one in template.variables:
         if one.name not in varied and varied:
             said.append(
-                f"{one.name} stayed at {one.values[0]} in every trial: whether it matters, too, is not tested."
+                f"{one.name} stayed at {shown(one.values[0])} in every trial: whether it matters, too, is not tested."
             )
         elif one.name in found.causes and not lines[one.name] and _is_number(one):
             said.append(f"Bytes for each unit of {one.name} are not known: {_ONE_POINT}.")

@@ -11,6 +11,11 @@ import msgspec
 Value = int | float | str
 
 
+def shown(value: Value) -> str:
+    """A value for people: an environment variable's empty one is none."""
+    return str(value) if value != "" else "(not set)"
+
+
 class Variable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `--param` names.
 

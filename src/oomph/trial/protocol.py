@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from oomph.trial.leak import grows, leak_of
-from oomph.trial.model import TrialOutcome, TrialResult, Value, Variable
+from oomph.trial.model import TrialOutcome, TrialResult, Value, Variable, shown
 from oomph.trial.pivot import pivot, trials_left
 
 Setting = Mapping[str, Value]
@@ -139,7 +139,7 @@ class _Search:
             if tried.fits:
                 return (yield from self._isolated(number, tried))
             self.base[variable.name] = variable.values[tried.place]
-        what = ", ".join(f"{name}={value}" for name, value in self.base.items())
+        what = ", ".join(f"{name}={shown(value)}" for name, value in self.base.items())
         return self._found(
             Verdict.NOTHING_FITS,
             f"Memory runs out even with every variable at its least ({what}): none of them is enough of a cause. What "
@@ -209,9 +209,9 @@ class _Search:
 
     def _concluded(self, variable: Variable, needed: list[Variable], unclear: list[Variable]) -> Found:
         causes = (*(one.name for one in needed), variable.name)
-        setting = ", ".join(f"{name}={self.base[name]}" for name in causes)
+        setting = ", ".join(f"{name}={shown(self.base[name])}" for name in causes)
         if unclear:
-            more = ", ".join(f"{one.name}={self.base[one.name]}" for one in unclear)
+            more = ", ".join(f"{one.name}={shown(self.base[one.name])}" for one in unclear)
             return self._found(
                 Verdict.UNKNOWN,
                 f"{setting} fits with {more}; whether {_listed([one.name for one in unclear])} had to change, too, "
@@ -280,8 +280,8 @@ class _Search:
 
     def _untold(self, variable: Variable, place: int, answer: TrialResult) -> None:
         self.notes.append(
-            f"{variable.name}={variable.values[place]}: could not tell, the trial ended otherwise ({answer.outcome}: "
-            f"{answer.why})."
+            f"{variable.name}={shown(variable.values[place])}: could not tell, the trial ended otherwise "
+            f"({answer.outcome}: {answer.why})."
         )
 
     def _limit(self, variable: Variable, place: int, fails: int | None, *, known: bool) -> None:

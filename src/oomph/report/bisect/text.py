@@ -10,9 +10,10 @@ from oomph.report.bisect.words import (
     setting_words,
 )
 from oomph.report.clean import clean, flat, without_commands
-from oomph.report.layout import Style, table, wrap
+from oomph.report.layout import Style, cells, table, wrap
 from oomph.report.options import ReportOptions
 from oomph.trial.answer import Answer
+from oomph.trial.model import shown
 from oomph.trial.protocol import Limit, Verdict
 
 
@@ -44,18 +45,7 @@ def render_text(answer: Answer, options: ReportOptions) -> str:
         chosen = answer.recommended
         lines += _wrapped(f"{setting_words(chosen.setting)}: {chosen.why}.", width)
     lines += ["", style("Trials", "heading")]
-    lines += table(
-        [
-            (
-                str(one.number),
-                clean(flat(setting_words(one.setting))),
-                clean(flat(outcome_words(one))),
-                clean(flat(peak_words(one))),
-            )
-            for one in answer.trials
-        ],
-        width,
-    )
+    lines += _trials(answer, width)
     for title, sentences in (("Not tested", answer.not_tested), ("Notes", answer.notes)):
         if sentences:
             lines += ["", style(title, "heading")]
@@ -67,6 +57,23 @@ def render_text(answer: Answer, options: ReportOptions) -> str:
     return without_commands("\n".join(lines)) + "\n"
 
 
+def _trials(answer: Answer, width: int) -> list[str]:
+    """A line for each; where the columns are too many for the terminal, in a sentence that wraps."""
+    rows = [
+        (
+            str(one.number),
+            clean(flat(setting_words(one.setting))),
+            clean(flat(outcome_words(one))),
+            clean(flat(peak_words(one))),
+        )
+        for one in answer.trials
+    ]
+    lines = table(rows, width)
+    if all(cells(line) <= width for line in lines):
+        return lines
+    return table([(row[0], ", ".join(word for word in row[1:] if word)) for row in rows], width)
+
+
 def _wrapped(sentence: str, width: int) -> list[str]:
     return wrap(clean(flat(sentence)), width)
 
@@ -74,8 +81,14 @@ def _wrapped(sentence: str, width: int) -> list[str]:
 def _limit(limit: Limit, answer: Answer) -> tuple[str, str]:
     at = setting_words(limit.at)
     if limit.known:
-        fails = f"; {limit.fails} fails" if limit.fails is not None else ""
-        return clean(limit.variable), clean(flat(f"{limit.largest}{f' with {at}' if at else ''}{fails}"))
+        fails = f"; {shown(limit.fails)} fails" if limit.fails is not None else ""
+        return clean(limit.variable), clean(
+            flat(
+                f"{'' if limit.largest is None else shown(limit.largest)}{f' with {at}' if at else ''}{fails}"
+            )
+        )
     given = next(one.values[0] for one in answer.variables if one.name == limit.variable)
     what = "as given" if limit.largest == given else "larger ones not tried"
-    return clean(limit.variable), clean(flat(f"{limit.largest} ({what})"))
+    return clean(limit.variable), clean(
+        flat(f"{'' if limit.largest is None else shown(limit.largest)} ({what})")
+    )

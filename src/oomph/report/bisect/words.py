@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oomph.trial.lines import Line
-from oomph.trial.model import TrialOutcome, TrialResult, Value
+from oomph.trial.model import TrialOutcome, TrialResult, Value, shown
 from oomph.trial.protocol import Verdict
 from oomph.units import format_bytes
 
@@ -32,7 +32,7 @@ _OUTCOMES = {
 
 def setting_words(setting: Mapping[str, Value]) -> str:
     """batch=8 seq=512"""
-    return " ".join(f"{name}={value}" for name, value in setting.items())
+    return " ".join(f"{name}={shown(value)}" for name, value in setting.items())
 
 
 def outcome_words(result: TrialResult) -> str:
