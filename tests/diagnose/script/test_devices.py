@@ -1,3 +1,5 @@
+import textwrap
+
 import pytest
 
 from tests.diagnose.script.marked import findings, fix_of, found, marked
@@ -39,9 +41,9 @@ def test_a_device_is_set_or_there_is_one_rank(tmp_path, body):
     assert found(tmp_path, text, "SCR108") == []
 
 
-def test_the_device_is_set_before_the_group(tmp_path):
-    mended = fix_of(
-        tmp_path,
+def test_the_device_is_named_and_not_inserted(tmp_path):
+    """Where each rank sees one GPU alone, or uses another than its local rank's, the line would break the script."""
+    text = textwrap.dedent(
         """
         import os
         import torch
@@ -53,8 +55,9 @@ def test_the_device_is_set_before_the_group(tmp_path):
             model = Net().to(local_rank)
         """,
     )
-    assert '    torch.cuda.set_device(local_rank)\n    dist.init_process_group("nccl")\n' in mended.text
-    assert found(tmp_path, mended.text) == []
+    (one,) = [one for one in findings(tmp_path, text) if one.code == "SCR108"]
+    assert one.problem.paste == "torch.cuda.set_device(local_rank)"
+    assert fix_of(tmp_path, text).text == text
 
 
 @pytest.mark.parametrize(

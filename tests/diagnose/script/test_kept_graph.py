@@ -182,3 +182,75 @@ def test_the_fix_keeps_the_value_and_drops_the_graph(tmp_path):
     assert values[0].grad_fn is not None
     assert values[1].grad_fn is None
     assert torch.equal(values[0], values[1])
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "loss = loss.item()",
+        "loss = loss.detach()",
+        "loss = float(loss)",
+        "loss, count = loss.item(), len(x)",
+        "loss = reduce_tensor(loss.data)",
+        "loss = accelerator.gather(loss.detach()).mean()",
+    ],
+)
+@pytest.mark.parametrize("keep", ["total += loss", "losses.append(loss)"])
+def test_a_name_that_holds_something_else_by_then(tmp_path, again, keep):
+    text = LOOP.format(backward="loss.backward()", keep=f"{again}\n        {keep}", after="")
+    assert found(tmp_path, text) == []
+
+
+def test_a_number_from_evaluation_is_no_loss_with_a_graph(tmp_path):
+    text = """
+    import torch
+
+    def evaluate(model, loader, criterion):
+        model.eval()
+        total = 0
+        for x, y in loader:
+            out = model(x)  # SCR106
+            loss = criterion(out, y).item()
+            total += loss
+        return total
+    """
+    assert found(tmp_path, text) == marked(text)
+
+
+def test_a_setting_on_self_is_no_loss(tmp_path):
+    text = """
+    import torch
+
+    class Trainer:
+        def steps(self, loader):
+            for x in loader:
+                self.kl = self.model(x)
+                loss = self.beta * self.kl
+                self.accelerator.backward(loss)
+                self.stats["beta"].append(self.beta)
+    """
+    assert found(tmp_path, text, "SCR105") == []
+
+
+@pytest.mark.parametrize("keep", ["losses.append({'loss': loss})", "losses.append((step, loss))"])
+def test_a_loss_inside_of_what_is_appended(tmp_path, keep):
+    text = LOOP.format(backward="loss.backward()", keep=f"{keep}  # SCR105", after="")
+    assert found(tmp_path, text) == marked(text)
+    assert fix_of(tmp_path, text).text == LOOP.format(
+        backward="loss.backward()", keep=f"{keep}  # SCR105", after=""
+    )
+
+
+@pytest.mark.parametrize(
+    ("backward", "keep"),
+    [
+        ("loss.backward(retain_graph=True)", "total += loss"),
+        ("loss.backward(create_graph=True)", "losses.append(loss)"),
+        # A part of the loss may be the number 0 in some passes, which has no detach().
+        ("aux = model.aux(x)\n        loss = loss + aux\n        loss.backward()", "total += aux"),
+    ],
+)
+def test_what_may_need_the_graph_or_be_a_number_is_not_changed(tmp_path, backward, keep):
+    text = LOOP.format(backward=backward, keep=f"{keep}", after="")
+    assert [code for _, code in found(tmp_path, text)] == ["SCR105"]
+    assert fix_of(tmp_path, text).text == text

@@ -17,6 +17,8 @@ from oomph.evidence.script.source import Script, dotted
 #: Methods after which nothing of a graph is held.
 _CUT = frozenset(("item", "detach", "detach_", "numpy", "tolist", "data", "backward", "size", "dim", "numel"))
 _CUT_CALLS = frozenset(("float", "int", "str", "len", "print", "round", "bool", "format", "repr", "range"))
+#: With these a backward keeps the graph: somebody goes through it once more.
+_AGAIN = frozenset(("retain_graph", "create_graph"))
 _COLLECT = frozenset(("append", "add", "appendleft"))
 
 
@@ -47,18 +49,19 @@ class LossKeepsItsGraph(ScriptCheck):
                 if _of_a_training_step(script, kept):
                     yield self._problem(script, kept, gone=True)
                 continue
-            carried = losses.graph_in(kept.value, kept.node)
+            carried, sure = losses.graph_in(kept.value, kept.node)
             if carried is None or _starts_in(script, kept.target, loop[0]):
                 continue
             if _goes_backward(script, kept.target, loop[0]):
                 continue
             if kept.how == "added" and covered(script, kept.value):
                 continue
-            yield self._problem(script, kept, gone=carried)
+            yield self._problem(script, kept, gone=carried, sure=sure)
 
-    def _problem(self, script: Script, kept: _Kept, *, gone: bool) -> ScriptProblem:
+    def _problem(self, script: Script, kept: _Kept, *, gone: bool, sure: bool = False) -> ScriptProblem:
         start, end = script.span(kept.value)
         simple = isinstance(kept.value, (cst.Name, cst.Attribute, cst.Call))
+        contained = isinstance(kept.value, (cst.Tuple, cst.List, cst.Dict))
         text = script.code(kept.value)
         return ScriptProblem(
             says=f"{text} is {kept.how} to {kept.target} with its graph, in every step.",
@@ -69,16 +72,16 @@ class LossKeepsItsGraph(ScriptCheck):
                 else "No backward goes through it: all activations of each pass stay."
             ),
             fix="Keep the number, not the graph.",
-            paste=f"{text if simple else f'({text})'}.detach()",
+            paste="loss.detach()" if contained else f"{text if simple else f'({text})'}.detach()",
             subject=kept.target,
             severity=Severity.WARNING if gone else Severity.ERROR,
             certainty=Certainty.CERTAIN if gone else Certainty.LIKELY,
             evidence=(script.quote(kept.node),),
-            edits=(
-                (Edit(end, end, ".detach()"),)
-                if simple
-                else (Edit(start, start, "("), Edit(end, end, ").detach()"))
-            ),
+            edits=()
+            if not sure
+            else (Edit(end, end, ".detach()"),)
+            if simple
+            else (Edit(start, start, "("), Edit(end, end, ").detach()")),
         )
 
 
@@ -142,19 +145,45 @@ class _Losses:
 
     def __init__(self, script: Script) -> None:
         self._script = script
-        self._by_loop: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
+        self._by_loop: dict[int, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {}
 
-    def graph_in(self, value: cst.BaseExpression, at: cst.CSTNode) -> bool | None:
-        """Whether backward goes through what carries a graph out of the expression; None where nothing does.
+    def graph_in(self, value: cst.BaseExpression, at: cst.CSTNode) -> tuple[bool | None, bool]:
+        """Whether backward goes through what carries a graph out of the expression, None where nothing does; and
+        whether it is a tensor for sure, as what backward is called on is.
 
         What a name holds is asked of the loop in which it got its value last: a loop that trains and one that
         evaluates may use one name.
         """
+        script = self._script
         for text in _carried(value):
-            gone, others = self._names(self._loop(text.split(".")[0], at))
-            if text in gone or text in others:
-                return text in gone
-        return None
+            loop = self._loop(text.split(".")[0], at)
+            gone, others, roots = self._names(loop)
+            if text not in gone and text not in others:
+                continue
+            after = self._bound_after_backward(text, at, loop) if text in gone else None
+            if after is not None and not set(_carried(after)) & gone:
+                continue  # loss = loss.item(), loss = all_reduce(loss.data): another value by now
+            again = any([_keeps_graph(call) for call in backwards(script, loop)])
+            sure = text in roots and not again and not isinstance(value, (cst.Tuple, cst.List, cst.Dict))
+            return text in gone, sure
+        return None, False
+
+    def _bound_after_backward(
+        self, text: str, at: cst.CSTNode, loop: cst.CSTNode
+    ) -> cst.BaseExpression | None:
+        """What the name was bound to between the loop's first backward and this place, the last time."""
+        script = self._script
+        calls = backwards(script, loop)
+        begin = min([script.begin(call) for call in calls], default=None)
+        last: cst.BaseExpression | None = None
+        if begin is None:
+            return None
+        for node in script.of(cst.Assign):
+            if begin < script.begin(node) < script.begin(at) and script.inside(node, loop):
+                for target, value in _pairs(node):
+                    if target == text or target == text.split(".")[0]:
+                        last = value
+        return last
 
     def _loop(self, name: str, at: cst.CSTNode) -> cst.CSTNode:
         script = self._script
@@ -166,13 +195,14 @@ class _Losses:
         loops = script.loops(last) if last is not None else []
         return loops[0] if loops else script.loops(at)[-1]
 
-    def _names(self, loop: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
+    def _names(self, loop: cst.CSTNode) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         known = self._by_loop.get(id(loop))
         if known is None:
             known = self._by_loop[id(loop)] = self._find(loop)
         return known
 
-    def _find(self, loop: cst.CSTNode) -> tuple[frozenset[str], frozenset[str]]:
+    def _find(self, loop: cst.CSTNode) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """Names that backward goes through, names of an evaluation's losses, and what backward is called on."""
         script = self._script
         roots: set[str] = set()
         for call in backwards(script, loop):
@@ -184,10 +214,10 @@ class _Losses:
                 inner = part.args[0].value if isinstance(part, cst.Call) and part.args else part
                 roots |= set(_carried(inner)) if isinstance(inner, cst.BaseExpression) else set()
         assigned = [
-            (target, node.value)
+            (target, value)
             for node in script.of(cst.Assign)
             if script.inside(node, loop)
-            for target in _targets(node)
+            for target, value in _pairs(node)
         ]
         computed = {target for target, value in assigned if _calls_something(value)}
         gone = set(roots)
@@ -207,10 +237,11 @@ class _Losses:
                 if script.inside(one.call, value) or value is one.call
             }
             for target, value in assigned:
-                if names_in(value) & models and "loss" in target.lower():
+                if names_in(value) & models and "loss" in target.lower() and not _is_cut(value):
                     others.add(target)
+            others -= {target for target, value in assigned if _is_cut(value)}
             others |= {f"{model}.loss" for model in models} | {one for one in models if "loss" in one.lower()}
-        return frozenset(gone), frozenset(others)
+        return frozenset(gone), frozenset(others), frozenset(roots)
 
 
 def _targets(node: cst.Assign) -> list[str]:
@@ -222,6 +253,43 @@ def _targets(node: cst.Assign) -> list[str]:
         else:
             found.append(dotted(target))
     return [text for text in found if text]
+
+
+def _pairs(node: cst.Assign) -> list[tuple[str, cst.BaseExpression]]:
+    """Names with what each is bound to: "a, b = x, y" one by one."""
+    target, value = node.targets[0].target, node.value
+    if (
+        len(node.targets) == 1
+        and isinstance(target, (cst.Tuple, cst.List))
+        and isinstance(value, (cst.Tuple, cst.List))
+        and len(target.elements) == len(value.elements)
+    ):
+        both = zip(target.elements, value.elements, strict=True)
+        return [(dotted(one.value), other.value) for one, other in both if dotted(one.value)]
+    return [(name, value) for name in _targets(node)]
+
+
+def _keeps_graph(call: cst.Call) -> bool:
+    """Whether a backward leaves the graph in place, for another one."""
+    return any([one.keyword is not None and one.keyword.value in _AGAIN for one in call.args])
+
+
+def _is_cut(node: cst.BaseExpression) -> bool:
+    """Whether the value is a number, or a tensor without a graph, whatever it was made of."""
+    if isinstance(node, cst.Call):
+        func = node.func
+        if isinstance(func, cst.Name):
+            return func.value in _CUT_CALLS
+        if isinstance(func, cst.Attribute):
+            return func.attr.value in _CUT or _is_cut(func.value)
+        return False
+    if isinstance(node, cst.Attribute):
+        return node.attr.value in _CUT or _is_cut(node.value)
+    if isinstance(node, cst.Subscript):
+        return _is_cut(node.value)
+    if isinstance(node, cst.BinaryOperation):
+        return _is_cut(node.left) or _is_cut(node.right)
+    return False
 
 
 def _calls_something(node: cst.CSTNode) -> bool:
@@ -236,7 +304,11 @@ def _calls_something(node: cst.CSTNode) -> bool:
 def _carried(node: cst.BaseExpression) -> list[str]:
     """Names in an expression whose graph gets into its value: nothing behind .item(), .detach(), float()."""
     if isinstance(node, cst.Name):
-        return [node.value]
+        return [] if node.value in ("self", "cls") else [node.value]
+    if isinstance(node, (cst.Tuple, cst.List)):
+        return [text for one in node.elements for text in _carried(one.value)]
+    if isinstance(node, cst.Dict):
+        return [text for one in node.elements for text in _carried(one.value)]
     if isinstance(node, cst.Attribute):
         if node.attr.value in _CUT:
             return []

@@ -8,7 +8,7 @@ from oomph.diagnose.machine.model import Severity
 from oomph.diagnose.model import Certainty
 from oomph.diagnose.script.base import Found, ScriptCheck
 from oomph.diagnose.script.facts import DDP, FSDP1, FSDP2, INIT, managed
-from oomph.diagnose.script.model import Edit, ScriptProblem
+from oomph.diagnose.script.model import ScriptProblem
 from oomph.evidence.script.source import Script, argument, dotted, text_of
 from oomph.evidence.script.variables import environment_key
 
@@ -87,7 +87,6 @@ class NoSetDevice(ScriptCheck):
             severity=Severity.ERROR if bare else Severity.WARNING,
             certainty=Certainty.LIKELY,
             evidence=(script.quote(at), *[script.quote(one) for one in bare[:1]]),
-            edits=_inserted(script, at, rank),
         )
 
 
@@ -145,26 +144,3 @@ def _rank_before(script: Script, at: cst.Call) -> str:
             if name and isinstance(node.value, cst.Call) and dotted(node.value.func) == "int":
                 return name
     return ""
-
-
-def _inserted(script: Script, at: cst.Call, rank: str) -> tuple[Edit, ...]:
-    """The statement in a line of its own before the one that begins the process group, where a name of that scope
-    holds the local rank."""
-    statement = script.parent(at)
-    if not rank or not isinstance(statement, cst.Expr) or not _is_torch(script):
-        return ()
-    start = script.begin(at)
-    line = script.text.encode()[:start].rpartition(b"\n")[2].decode()
-    if line.strip():
-        return ()
-    return (Edit(start, start, f"torch.cuda.set_device({rank})\n{line}"),)
-
-
-def _is_torch(script: Script) -> bool:
-    return any(
-        [
-            alias.evaluated_name.split(".")[0] == "torch" and alias.asname is None
-            for node in script.of(cst.Import)
-            for alias in node.names
-        ]
-    )
