@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A shell starts what it puts into the background with SIGINT ignored, and every command of a test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: The checkout: README.md, examples/, docs/ and tools/ are found from here.
 ROOT = Path(__file__).resolve().parent.parent
