@@ -236,9 +236,7 @@ def test_a_setting_on_self_is_no_loss(tmp_path):
 def test_a_loss_inside_of_what_is_appended(tmp_path, keep):
     text = LOOP.format(backward="loss.backward()", keep=f"{keep}  # SCR105", after="")
     assert found(tmp_path, text) == marked(text)
-    assert fix_of(tmp_path, text).text == LOOP.format(
-        backward="loss.backward()", keep=f"{keep}  # SCR105", after=""
-    )
+    assert fix_of(tmp_path, text).codes == ()
 
 
 @pytest.mark.parametrize(
@@ -253,4 +251,4 @@ def test_a_loss_inside_of_what_is_appended(tmp_path, keep):
 def test_what_may_need_the_graph_or_be_a_number_is_not_changed(tmp_path, backward, keep):
     text = LOOP.format(backward=backward, keep=f"{keep}", after="")
     assert [code for _, code in found(tmp_path, text)] == ["SCR105"]
-    assert fix_of(tmp_path, text).text == text
+    assert fix_of(tmp_path, text).codes == ()

@@ -30,16 +30,16 @@ BAD = [
     with torch.autocast("cuda"):
         y = net(x)  # SCR106
     """,
+]
+GOOD = [
     """
     import torch
     class Runner:
         def run(self, x):
             self.model.eval()
             with torch.set_grad_enabled(True):
-                return self.model(x)  # SCR106
+                return self.model(x)
     """,
-]
-GOOD = [
     """
     import torch
     @torch.no_grad()
@@ -184,3 +184,39 @@ def test_outputs_that_are_collected(tmp_path):
         return torch.cat(kept)
     """
     assert found(tmp_path, text) == marked(text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def attack(model, x, y):\n    model.eval()\n    x.requires_grad_(True)\n    return crit(model(x), y)",
+        "def attack(model, x, y):\n    model.eval()\n    x = torch.tensor(x, requires_grad=True)\n    print(model(x))",
+        "def margin(model, x, y):\n    model.eval()\n    out = model(x)\n    return crit(out, y)",
+        "def distill(student, teacher, x):\n    teacher.eval()\n    t = teacher(x)\n    return (t - student(x)).mean()",
+        "class M(torch.nn.Module):\n    def forward(self, x):\n        self.tower.eval()\n        return self.tower(x)",
+        "class M(torch.nn.Module):\n    def forward(self, x):\n        self.tower.eval()\n        print(self.tower(x))",
+        "def test_grad(model, x):\n    model.eval()\n    y = model(x)\n    assert y.requires_grad",
+        "class M:\n    def step(self, x):\n        self.m.eval()\n        self.out = self.m(x)",
+    ],
+)
+def test_gradients_that_somebody_may_want(tmp_path, body):
+    assert found(tmp_path, f"import torch\n\n{body}\n", "SCR106") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # What is returned holds the graph: a caller may go backward through it.
+        "import torch\ndef evaluate(m, l):\n    m.eval()\n    return torch.cat([m(x) for x in l])\n",
+        # Above another decorator it breaks what that one makes of the function.
+        "import torch\nclass T:\n    @staticmethod\n    def evaluate(m, l):\n        m.eval()\n        print(m(l))\n",
+        # What it calls may train.
+        "import torch\ndef main(m, l):\n    fit(m)\n    m.eval()\n    print(m(l))\n",
+        # Without torch the module could be imported before, and not after.
+        "try:\n    import torch\nexcept ImportError:\n    torch = 0\ndef evaluate(m, l):\n    m.eval()\n    print(m(l))\n",
+        "def evaluate(m, l):\n    import torch\n    m.eval()\n    print(m(l))\n",
+    ],
+)
+def test_a_decorator_that_could_break_something_is_left_to_the_user(tmp_path, body):
+    assert [code for _, code in found(tmp_path, body)] == ["SCR106"]
+    assert fix_of(tmp_path, body).codes == ()

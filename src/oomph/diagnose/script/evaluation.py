@@ -8,16 +8,36 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from oomph.diagnose.script.escapes import escapes
 from oomph.diagnose.script.gradient import backwards, covered
 from oomph.evidence.script.source import Script, dotted
 
 _NAMED = re.compile(
     r"(?:^|_)(?:eval|evaluate|evaluation|valid|validate|validation|val)(?:_|$)", re.IGNORECASE
 )
+#: Words of those who want gradients of an input or of a part.
+_GRADIENTS = frozenset(
+    ("requires_grad", "requires_grad_", "retain_grad", "grad", "register_hook", "register_full_backward_hook")
+)
 #: Methods that trainers call with gradients switched off.
 _BY_TRAINERS = frozenset(
     ("validation_step", "test_step", "predict_step", "prediction_step", "compute_metrics", "evaluation_loop")
 )
+
+
+#: Functions whose callers want gradients, whatever mode their parts are in: a frozen tower in a module's forward.
+_TRAINED_THROUGH = frozenset(("forward", "__call__", "training_step", "compute_loss", "loss", "get_loss"))
+_TESTS = re.compile(
+    r"(?:^|_)(?:test|testing|predict|prediction|infer|inference|generate|sample|score|embed|encode|extract)(?:_|$)",
+    re.IGNORECASE,
+)
+
+
+def named_for_evaluation(name: str) -> bool:
+    """Whether a function's name says that it evaluates or predicts; not the name of a unit test (test_...)."""
+    if name.startswith("test_"):
+        return name in ("test_epoch", "test_loop", "test_model")
+    return _NAMED.search(name) is not None or _TESTS.search(name) is not None
 
 
 @dataclass(frozen=True)
@@ -38,6 +58,43 @@ def forwards(script: Script) -> list[Forward]:
     for one in [*_switched(script), *_by_name(script)]:
         found.setdefault(script.begin(one.call), one)
     return [found[place] for place in sorted(found)]
+
+
+def evaluates(script: Script, one: Forward) -> bool:
+    """Whether a forward in eval() mode is there to evaluate, and not for gradients: of an input (attacks, saliency), or
+    through a part of the model that is frozen or only has its norms and dropout switched."""
+    function = one.function
+    if not isinstance(function, cst.FunctionDef):
+        return True
+    name = function.name.value
+    if name in _TRAINED_THROUGH:
+        return False
+    words = [one.attr.value for one in script.of(cst.Attribute) if script.inside(one, function)]
+    words += [
+        one.keyword.value
+        for one in script.of(cst.Arg)
+        if one.keyword is not None and script.inside(one, function)
+    ]
+    if not _GRADIENTS.isdisjoint(words):
+        return False
+    if any([isinstance(block, cst.With) and _turns_on(script, block) for block in script.above(one.call)]):
+        return False
+    return named_for_evaluation(name) or not escapes(script, one.call, function)
+
+
+def _turns_on(script: Script, block: cst.With) -> bool:
+    """`with torch.enable_grad():`, or set_grad_enabled(True): whoever writes it wants the graph."""
+    for item in block.items:
+        call = item.item
+        if isinstance(call, cst.Call) and script.means(
+            call.func, "torch.enable_grad", "torch.autograd.enable_grad"
+        ):
+            return True
+        if isinstance(call, cst.Call) and script.means(call.func, "torch.set_grad_enabled"):
+            value = call.args[0].value if call.args else None
+            if isinstance(value, cst.Name) and value.value == "True":
+                return True
+    return False
 
 
 def _switched(script: Script) -> Iterator[Forward]:
