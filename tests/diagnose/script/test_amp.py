@@ -112,3 +112,22 @@ def test_small_things(tmp_path):
     assert [str(one.problem.severity) for one in findings(tmp_path, text)] == ["note", "warning"]
     shared = "import torch\nimport vllm\n" + text.replace("\n    ", "\n")
     assert "SCR113" not in {code for _, code in found(tmp_path, shared)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Handed on, and called without a device where the new one wants it.
+        "from torch.cuda.amp import autocast\ncm = autocast if amp else nullcontext\nwith autocast():\n    cm()\n",
+        "from torch.cuda.amp import autocast\nwith autocast():\n    pass\nwith autocast(**options):\n    pass\n",
+        "from torch.cuda import amp\nwith amp.autocast():\n    f(getattr(amp, name))\n",
+        "from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast():\n    pass\n",
+        "from torch.cuda.amp import autocast\ndef f():\n    from torch.cuda.amp import autocast\n    autocast()\n",
+        # The old class is the new one's child.
+        "import torch\ns = torch.cuda.amp.GradScaler()\nassert isinstance(s, torch.cuda.amp.GradScaler)\n",
+        "from torch.cuda.amp import GradScaler\ns = GradScaler()\nassert isinstance(s, GradScaler)\n",
+    ],
+)
+def test_a_use_that_the_new_name_would_break(tmp_path, text):
+    assert found(tmp_path, text, "SCR104")
+    assert fix_of(tmp_path, text).codes == ()

@@ -120,3 +120,54 @@ def test_a_checkpoint_without_a_place(tmp_path, call, found_code):
     text = f"import os\nimport torch\nrank = int(os.environ['LOCAL_RANK'])\nstate = {call}\n"
     assert bool(found(tmp_path, text, "SCR117")) == found_code
     assert found(tmp_path, f"import torch\nstate = {call}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong", "mended"),
+    [
+        ("model.load_state_dict(torch.load(path))", True, True),
+        ("optimizer.load_state_dict(torch.load(path))", True, True),
+        ("checkpoint = torch.load(args.resume)", True, False),
+        ("state_dict = torch.load(path)", True, False),
+        # It stays where it was loaded, in these.
+        ("model.load_state_dict(torch.load(path), assign=True)", True, False),
+        ("model_ema.load_state_dict(torch.load(path))", True, False),
+        ("shadow.load_state_dict(torch.load(path))", True, False),
+        # None of these holds a tensor of a GPU.
+        ("scheduler.load_state_dict(torch.load(os.path.join(args.model, 'scheduler.pt')))", False, False),
+        ("scaler.load_state_dict(torch.load(path))", False, False),
+        ("features = torch.load(cached_features_file)", False, False),
+        ("embeds = torch.load(io.BytesIO(response.content))", False, False),
+        ("items = torch.load(path)", False, False),
+    ],
+)
+def test_what_is_loaded_onto_one_gpu(tmp_path, line, wrong, mended):
+    text = f"import os, torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n{line}\n"
+    assert found(tmp_path, text, "SCR117") == ([(4, "SCR117")] if wrong else [])
+    assert [code for code, _ in fix_of(tmp_path, text).codes] == (["SCR117"] if mended else [])
+
+
+def test_a_load_for_one_rank_in_the_other_branch(tmp_path):
+    text = """
+    import torch
+    import torch.distributed as dist
+    dist.init_process_group("nccl")
+    if args.gpu is None:
+        checkpoint = torch.load(args.resume)
+    else:
+        checkpoint = torch.load(args.resume, map_location=f"cuda:{args.gpu}")
+    """
+    assert found(tmp_path, text, "SCR117") == []
+
+
+def test_a_process_group_of_a_library(tmp_path):
+    """Whoever uses the class may set the device."""
+    text = """
+    import torch
+    class Strategy:
+        def setup(self):
+            torch.distributed.init_process_group(self.backend)
+        def save(self):
+            return torch.tensor(1).to("cuda")
+    """
+    assert found(tmp_path, text, "SCR108") == []

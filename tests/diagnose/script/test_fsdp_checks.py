@@ -162,3 +162,11 @@ def test_a_configuration_with_a_strategy_that_is_none(tmp_path):
     assert check_scripts([path]).findings == ()
     path.write_text("fsdp_config:\n  fsdp_sharding_strategy: 1\n")
     assert check_scripts([path]).findings == ()
+
+
+def test_an_fsdp_of_another_library(tmp_path):
+    text = """
+    from elsewhere import ShardingConfig
+    ShardingConfig(fsdp="megatron")
+    """
+    assert found(tmp_path, text) == []

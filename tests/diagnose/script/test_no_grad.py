@@ -213,7 +213,7 @@ def test_gradients_that_somebody_may_want(tmp_path, body):
         # What it calls may train.
         "import torch\ndef main(m, l):\n    fit(m)\n    m.eval()\n    print(m(l))\n",
         # Without torch the module could be imported before, and not after.
-        "try:\n    import torch\nexcept ImportError:\n    torch = 0\ndef evaluate(m, l):\n    m.eval()\n    print(m(l))\n",
+        "try:\n    import torch\nexcept ImportError:\n    torch = 0\ndef evaluate(m):\n    m.eval()\n    print(m(0))\n",
         "def evaluate(m, l):\n    import torch\n    m.eval()\n    print(m(l))\n",
     ],
 )

@@ -69,8 +69,7 @@ class UnknownShardingStrategy(ScriptCheck):
 
         for call in script.calls:
             value = argument(call, "fsdp")
-            name = dotted(call.func).rpartition(".")[2]
-            if value is not None and name.endswith(("Arguments", "Config")):
+            if value is not None and _is_arguments(script, call):
                 yield from _words(text_of(value) or "", script.quote(value))
 
     def check_config(self, config: Config) -> Found:
@@ -90,6 +89,14 @@ class UnknownShardingStrategy(ScriptCheck):
                 subject=value,
                 evidence=(config.quote(line),),
             )
+
+
+def _is_arguments(script: Script, call: cst.Call) -> bool:
+    """Whether the call makes TrainingArguments of transformers or a child of it: others have an `fsdp`, too."""
+    name = dotted(call.func).rpartition(".")[2]
+    return name.endswith("TrainingArguments") or any(
+        [one.split(".")[0] in ("transformers", "trl") for one in script.meanings(call.func)]
+    )
 
 
 def _words(text: str, quote: Quote) -> Found:

@@ -43,7 +43,8 @@ class DeprecatedAmp(ScriptCheck):
             yield ScriptProblem(
                 says=f"torch.cuda.amp.{what} is deprecated since PyTorch 2.4.",
                 does="It works, with a FutureWarning, until it is taken out.",
-                fix=f'Say torch.amp.{what}("cuda", ...), which does the same.',
+                fix=f'Say torch.amp.{what}("cuda", ...), which does the same'
+                + (" (PyTorch 2.3 and later)." if scaler else "."),
                 paste=f'torch.amp.{what}("cuda")',
                 subject=what,
                 severity=Severity.WARNING,
@@ -83,33 +84,93 @@ def _edits(script: Script, call: cst.Call, what: str) -> tuple[Edit, ...]:
     else:
         arguments = (Edit(name_end, end, text),)
     name = dotted(call.func)
+    if what == "GradScaler" and _told_apart(script):
+        return ()
     if name.startswith("torch.cuda.amp."):
         return (Edit(start, name_end, f"torch.amp.{what}"), *arguments)
     imported = _import(script, call)
     return (*imported, *arguments) if imported else ()
 
 
+def _told_apart(script: Script) -> bool:
+    """Whether the scaler's class is used without a call, as isinstance(scaler, GradScaler) does: the old class is the
+    new one's child, so such a test would no longer hold."""
+    names = [*script.of(cst.Name), *script.of(cst.Attribute)]
+    called = {id(call.func) for call in script.calls}
+    return any(
+        [
+            id(node) not in called and script.means(node, *_SCALER) and not _imported(script, node)
+            for node in names
+        ]
+    )
+
+
+def _imported(script: Script, node: cst.CSTNode) -> bool:
+    return any([isinstance(one, (cst.ImportFrom, cst.Import)) for one in script.above(node)])
+
+
 def _import(script: Script, call: cst.Call) -> tuple[Edit, ...]:
     """`from torch.cuda.amp import autocast` becomes `from torch.amp import autocast`, where all that it brings has the
-    same name there."""
+    same name there and every use is a call that gets its "cuda": `autocast` handed on uncalled would be called
+    without."""
     local = dotted(call.func)
-    for node in script.of(cst.ImportFrom):
-        if node.module is None or isinstance(node.names, cst.ImportStar):
-            continue
-        module = dotted(node.module)
-        for alias in node.names:
-            if (alias.evaluated_alias or alias.evaluated_name) != local.split(".")[0]:
-                continue
-            names = {one.evaluated_name for one in node.names}
-            if module == "torch.cuda.amp" and local.count(".") == 0 and names <= {"autocast", "GradScaler"}:
-                return (Edit(*script.span(node.module), "torch.amp"),)
-            if module == "torch.cuda" and alias.evaluated_name == "amp" and names == {"amp"}:
-                # `amp.autocast(...)`: every use of `amp` is one of the two.
-                return (Edit(*script.span(node.module), "torch"),) if _only_two(script, local) else ()
+    root = local.split(".")[0]
+    binding = [
+        (node, alias)
+        for node in script.of(cst.ImportFrom)
+        if node.module is not None and not isinstance(node.names, cst.ImportStar)
+        for alias in node.names
+        if (alias.evaluated_alias or alias.evaluated_name) == root
+    ]
+    if len(binding) != 1:
+        return ()
+    node, alias = binding[0]
+    assert node.module is not None
+    assert not isinstance(node.names, cst.ImportStar)
+    module = dotted(node.module)
+    names = {one.evaluated_name for one in node.names}
+    brought = {one.evaluated_alias or one.evaluated_name for one in node.names}
+    if module == "torch.cuda.amp" and local.count(".") == 0 and names <= {"autocast", "GradScaler"}:
+        return (Edit(*script.span(node.module), "torch.amp"),) if _all_called(script, brought) else ()
+    if module == "torch.cuda" and alias.evaluated_name == "amp" and names == {"amp"}:
+        return (Edit(*script.span(node.module), "torch"),) if _all_called(script, brought) else ()
     return ()
 
 
-def _only_two(script: Script, local: str) -> bool:
-    root = local.split(".")[0]
-    uses = [node for node in script.of(cst.Attribute) if dotted(node.value) == root]
-    return all([node.attr.value in ("autocast", "GradScaler") for node in uses])
+def _all_called(script: Script, roots: set[str]) -> bool:
+    """Whether every use of these names is a call of one of the two with arguments that can be told."""
+    fine = {
+        id(_first(call.func))
+        for call in script.calls
+        if not spread(call)
+        and script.means(call.func, *_AUTOCAST, *_SCALER)
+        and script.meanings(call.func) <= {*_SCALER, *_AUTOCAST}
+        and _plain(script, call)
+    }
+    for node in script.of(cst.Name):
+        parent = script.parent(node)
+        if node.value not in roots or id(node) in fine or _imported(script, node):
+            continue
+        if isinstance(parent, cst.Attribute) and parent.attr is node:
+            continue
+        if isinstance(parent, cst.Arg) and parent.keyword is node:
+            continue
+        return False
+    return not any(
+        [f'"{root}"' in script.text or f"'{root}'" in script.text for root in roots]
+    )  # __all__, getattr
+
+
+def _plain(script: Script, call: cst.Call) -> bool:
+    """Whether `_edits` can change the call's arguments."""
+    inside = script.code(call)[len(script.code(call.func)) :]
+    positional = [one for one in call.args if one.keyword is None]
+    if script.means(call.func, *_SCALER):
+        return True
+    return len(positional) <= len(_POSITIONS) and not (positional and ("#" in inside or "\n" in inside))
+
+
+def _first(node: cst.BaseExpression) -> cst.BaseExpression:
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node

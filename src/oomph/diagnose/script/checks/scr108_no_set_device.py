@@ -59,6 +59,8 @@ class NoSetDevice(ScriptCheck):
         if any([_names_device(call) for call in starts]) or _visible_by_rank(script):
             return
         bare = _bare(script)
+        if not on_gpu and any([one is not None for one in backend]) and not _runs(script):
+            return
         # A file that only begins the process group may be called by one that sets the device; a backend that is a
         # variable may be gloo.
         uses = bare or (
@@ -88,6 +90,16 @@ class NoSetDevice(ScriptCheck):
             certainty=Certainty.LIKELY,
             evidence=(script.quote(at), *[script.quote(one) for one in bare[:1]]),
         )
+
+
+def _runs(script: Script) -> bool:
+    """Whether the file is a program, by its main block: a library's caller may set the device."""
+    return any(
+        [
+            isinstance(node.test, cst.Comparison) and "__main__" in script.code(node.test)
+            for node in script.of(cst.If)
+        ]
+    )
 
 
 def _names_device(call: cst.Call) -> bool:
