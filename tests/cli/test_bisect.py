@@ -38,9 +38,12 @@ MIB = 1 << 20
         (("--param", "batch=8:1", "--engine", "trace", "--", "t.py", "{batch}"), "--gpu NAME or --capacity"),
         (("--param", "batch=8:1", "--capacity", "1GiB", "--", "t.py", "{batch}"), "--engine trace"),
         (("--param", "batch=8:1", "--engine-option", "x", "--", "t.py", "{batch}"), "KEY=VALUE"),
-        (("--param", "batch=8:1", "--engine-option", "colour=red", "--", "t.py", "{batch}"), "does not take"),
+        (("--param", "batch=8:1", "--engine-option", "colour=red", "--", "true", "{batch}"), "does not take"),
         (("--param", "batch=8:1", "--name", "../x", "--", "t.py", "{batch}"), "--name"),
         (("--param", "c.yaml:batch=8:1", "--", "t.py", "c.yaml"), "cannot be read"),
+        (("--param", "batch=8:1", "--", "no-such-program", "{batch}"), "no-such-program: no program"),
+        (("--param", "batch=8:1", "--gpus", "2", "--", "t.py", "{batch}"), "--engine slurm and ray"),
+        (("--param", "batch=8:1", "--", "t.py", "{batch}", "\udcff"), "not UTF-8"),
     ],
 )
 def test_refusals_say_what_to_do(run, arguments, says):
@@ -52,7 +55,7 @@ def test_refusals_say_what_to_do(run, arguments, says):
 
 def test_a_disk_that_takes_nothing(run, tmp_path):
     (tmp_path / "oomph-bisect").write_text("in the way")
-    done = run("bisect", "--param", "batch=8:1", "--", "t.py", "{batch}")
+    done = run("bisect", "--param", "batch=8:1", "--", "true", "{batch}")
     assert done.exit_code == 2
     assert "cannot be written" in done.stderr
     assert "the same command goes on" in done.stderr

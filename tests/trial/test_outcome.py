@@ -24,7 +24,7 @@ from oomph.trial.engine import Finished, Task
 from oomph.trial.goal import Goal, goal_after, goal_named
 from oomph.trial.growth import growth_of
 from oomph.trial.model import TrialOutcome
-from oomph.trial.outcome import read_trial
+from oomph.trial.outcome import least_asked, read_trial
 from oomph.trial.progress import Progress
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -111,9 +111,25 @@ def test_a_rank_out_of_memory_is_out_of_memory_everywhere(trial):
     assert found.request_bytes == 2 * GIB
     assert (found.world_size, found.capacity_bytes, found.known_by) == (2, 10 * GIB, "records")
     peaks = {peak.phase: peak for peak in found.peaks}
-    assert (peaks["backward"].allocated_bytes, peaks["backward"].failed) == (11 * GIB, True)
+    # 9 GiB and a tensor whose segment has 2 GiB: more than 2 GiB - 2 MiB.
+    assert (peaks["backward"].allocated_bytes, peaks["backward"].failed) == (11 * GIB - (2 << 20) + 512, True)
     assert (peaks["forward"].allocated_bytes, peaks["forward"].failed) == (2 * GIB - GIB // 2, False)
     assert peaks["forward"].start_bytes == GIB
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "least"),
+    [
+        (2 << 20, 512),  # the segment of every tensor up to 1 MiB
+        (20 << 20, (1 << 20) + 512),  # the segment of every tensor above that and below 10 MiB
+        (10 << 20, 10 << 20),
+        (24 << 20, (22 << 20) + 512),
+        (3_000_832, 3_000_832),
+        (0, 0),
+    ],
+)
+def test_the_least_that_a_failed_request_was_for(request_bytes, least):
+    assert least_asked(request_bytes) == least
 
 
 def test_a_killed_rank_whose_request_failed(trial):

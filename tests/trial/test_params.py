@@ -54,6 +54,8 @@ def test_kinds(text, name, kind, target):
     ("texts", "says"),
     [
         ([], "--param batch=8:1"),
+        (["--=8:1"], "--param --: not a name"),
+        (["-=8:1"], "--param -: not a name"),
         (["batch"], "NAME=VALUES"),
         (["batch=1:8"], "8:1"),
         (["batch=8"], "at least two values"),

@@ -12,8 +12,9 @@ from oomph.trial.bisect import Bisection
 from oomph.trial.command import Template
 from oomph.trial.engine import Finished
 from oomph.trial.goal import Goal
-from oomph.trial.model import TrialOutcome, TrialResult
+from oomph.trial.model import Limits, TrialOutcome, TrialResult
 from oomph.trial.params import parse_params
+from oomph.trial.protocol import Verdict
 from oomph.trial.state import State, folder_named, key_of, name_of
 
 SEARCH = {"command": ["python", "my train.py"], "variables": []}
@@ -114,8 +115,8 @@ class Engine:
 class Way:
     """Trials of which the command's last word says the batch: from 4 on memory runs out."""
 
-    def __init__(self, accidents=0):
-        self.accidents, self.goals = accidents, []
+    def __init__(self, accidents=0, first=None):
+        self.accidents, self.first, self.goals = accidents, first, []
 
     def command(self, command, folder, goal=None):
         self.goals.append(goal)
@@ -138,6 +139,8 @@ class Way:
         if self.accidents and setting["batch"] == 1:
             self.accidents -= 1
             return TrialResult(number, setting, TrialOutcome.COMMUNICATION, "NCCL")
+        if self.first is not None and setting["batch"] == 8:
+            return TrialResult(number, setting, self.first, "a limit")
         fits = int(finished.task.command[-1]) < 4
         outcome = TrialOutcome.FITS if fits else TrialOutcome.OOM
         return TrialResult(number, setting, outcome, "", phase="" if fits else "eval", step=0)
@@ -163,6 +166,47 @@ def test_an_interrupted_trial_is_ended_and_run_again(tmp_path):
     third = Engine()
     assert searched(tmp_path, third, Way())[0] == found
     assert third.started == []
+
+
+@pytest.mark.parametrize("outcome", [TrialOutcome.HUNG, TrialOutcome.DISK, TrialOutcome.HOST_OOM])
+def test_what_a_limit_ended_is_run_again_with_another_limit(tmp_path, outcome):
+    """The advice is to give more: the same command with more does not meet the old answer."""
+    template = Template(("train", "{batch}"), parse_params(["batch=8:1"]), {}, tmp_path)
+    way = Way(first=outcome)
+
+    def run(limits):
+        engine = Engine()
+        with State(tmp_path / "s", SEARCH) as state:
+            found, _ = Bisection(template, engine, way, state, limits=limits).run()
+        return found.verdict, len(engine.started)
+
+    assert run(Limits(seconds=2.0)) == (Verdict.UNKNOWN, 1)
+    assert run(Limits(seconds=2.0)) == (Verdict.UNKNOWN, 0)
+    way.first = None
+    assert run(Limits(seconds=60.0)) == (Verdict.CAUSE, 5)
+    assert run(Limits(seconds=90.0)) == (Verdict.CAUSE, 0), "what no limit ended is kept"
+
+
+def test_a_search_of_another_version_is_refused(tmp_path):
+    State(tmp_path / "s", SEARCH).close()
+    path = tmp_path / "s" / "search.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(UsageError, match=r"another version of oomph.*--fresh"):
+        State(tmp_path / "s", SEARCH)
+    State(tmp_path / "s", SEARCH, fresh=True).close()
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe\x00", b"[" * 200_000, b'{"number": "one"}'])
+def test_a_damaged_line_costs_itself(tmp_path, damage):
+    with State(tmp_path / "s", SEARCH) as state:
+        state.add(result(1, 8))
+    path = tmp_path / "s" / "trials.jsonl"
+    path.write_bytes(damage + b"\n" + path.read_bytes())
+    with State(tmp_path / "s", SEARCH) as state:
+        assert state.results == [result(1, 8)]
+    (tmp_path / "s" / "search.json").write_bytes(damage)
+    with pytest.raises(UsageError, match="--fresh"):
+        State(tmp_path / "s", SEARCH)
 
 
 def test_goals_of_trials(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -52,6 +53,7 @@ def run(request: Request) -> int:
     name = request.name or name_of(template.command, search)
     folder = folder_named(Path(request.folder or FOLDER), name).absolute()
     options = _engine_options(request.engine_options)
+    _startable(request, template)
     kept: list[int] = []
     with State(folder, search, fresh=request.fresh) as state, _terminated():
         engine = make_engine(request.engine, **options)
@@ -123,7 +125,27 @@ def _template(request: Request) -> Template:
         if not equals or not name:
             raise UsageError(f"--env {text[:60]!r} has no value: give NAME=VALUE.")
         environment[name] = value
+    for text in (*request.command, *request.params, *request.environment):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = text[:60].encode("ascii", "backslashreplace").decode()
+            raise UsageError(f"{shown}: not UTF-8; a search keeps its command as text: rename it.") from None
     return Template(request.command, parse_params(request.params), environment, Path.cwd())
+
+
+def _startable(request: Request, template: Template) -> None:
+    """Raises UsageError for what could not begin on this machine, before anything is kept of it."""
+    if request.gpus and request.engine not in ("slurm", "ray"):
+        raise UsageError(
+            "--gpus belongs to --engine slurm and ray: here a trial has the GPUs that are there (CUDA_VISIBLE_DEVICES)."
+        )
+    program = template.command[0]
+    if request.engine == "local" and "{" not in program and shutil.which(program) is None:
+        raise UsageError(
+            f"{program[:120]}: no program of that name can be started here; a script needs what runs it before it: "
+            "-- python train.py."
+        )
 
 
 def _search(request: Request, template: Template) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from oomph.trial.way import Watching, Way
 
 #: Such ends may be an accident of the machine: the trial is run once more.
 _AGAIN = frozenset((TrialOutcome.COMMUNICATION, TrialOutcome.LOST))
+#: Such ends hold for the limits that a trial had: with others it is run again.
+_LIMITED = frozenset((TrialOutcome.HUNG, TrialOutcome.HOST_OOM, TrialOutcome.DISK))
 _LOOK_SECONDS = 0.25
 
 
@@ -77,7 +79,7 @@ class Bisection:
 
     def _result(self, ask: Ask, goal: Goal, trials: list[TrialResult]) -> TrialResult:
         """The result of a setting: one that is kept, else of a trial, or of a second one after an accident."""
-        kept = self.state.results_for(ask.setting)
+        kept = [one for one in self.state.results_for(ask.setting) if self._holds(one)]
         trials += kept
         for one in kept:
             self.tell(Told(ask, one.number, one, kept=True))
@@ -86,6 +88,10 @@ class Bisection:
             kept = [*kept, result]
             trials.append(result)
         return kept[-1]
+
+    def _holds(self, result: TrialResult) -> bool:
+        """Whether a kept result says how this search's trial would end: more time or disk may change a hang."""
+        return result.outcome not in _LIMITED or result.limits == self.limits
 
     def _trial(self, ask: Ask, goal: Goal) -> TrialResult:
         number, folder = self.state.next_folder()
@@ -108,7 +114,8 @@ class Bisection:
         self.tell(Told(ask, number))
         finished = self._finish(task, watch)
         result = self.way.read(finished, number, ask.setting, watch)
-        result = msgspec.structs.replace(result, directory=str(folder))
+        limits = self.limits if result.outcome in _LIMITED else None
+        result = msgspec.structs.replace(result, directory=str(folder), limits=limits)
         self.state.add(result)
         self.tell(Told(ask, number, result))
         return result

@@ -76,8 +76,8 @@ class TrialOutcome(str, Enum):
 
 class PhasePeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most that one phase of one trial needed, on the rank that needed most. Of a phase in which memory ran out it
-    is what was there then plus the request that failed (`failed`): a lower bound of what it needs. `start_bytes` is
-    what was allocated when it began, in the occurrence that needed most above that."""
+    is what was there then plus the least that the failed request was for (`failed`): a lower bound of what it needs.
+    `start_bytes` is what was allocated when it began, in the occurrence that needed most above that."""
 
     phase: str
     allocated_bytes: int
@@ -93,7 +93,7 @@ class TrialResult(msgspec.Struct, frozen=True, omit_defaults=True):
     step, where several steps were recorded. `capacity_bytes`: of the device; `outside_bytes`: what of it something
     other than PyTorch's allocator held, `other_processes_bytes` included. `why` is one sentence. `directory` is the
     trial's folder: its run directory and what it printed. `known_by` is "records", "trace", "output" (what was printed)
-    or "exit code"."""
+    or "exit code". `limits`: of an end that they may have to do with, what they were."""
 
     number: int
     setting: Mapping[str, Value]
@@ -113,3 +113,4 @@ class TrialResult(msgspec.Struct, frozen=True, omit_defaults=True):
     outside_bytes: int | None = None
     known_by: str = ""
     other_processes_bytes: int | None = None
+    limits: Limits | None = None

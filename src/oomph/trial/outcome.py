@@ -168,9 +168,23 @@ def peaks_of(run: RunData, *, died: bool = False) -> tuple[PhasePeak, ...]:
             )
             _keep(found, phase, peak)
         if failure is not None:
-            lower = failure.counters.allocated_bytes + (failure.request_bytes or 0)
+            lower = failure.counters.allocated_bytes + least_asked(failure.request_bytes or 0)
             _keep(found, failure.phase, PhasePeak(failure.phase.value, lower, None, rank.rank, failed=True))
     return tuple(found[phase] for phase in Phase if phase in found)
+
+
+def least_asked(request: int) -> int:
+    """The least that a tensor needed whose request failed: the allocator tells the segment that it wanted. A segment of
+    20 MiB is for any tensor of more than 1 MiB and less than 10 MiB (and for one of 18 to 20 MiB), one of 2 MiB for all
+    of 1 MiB at most, larger ones are rounded up to 2 MiB (kSmallBuffer, kLargeBuffer, kMinLargeAlloc and kRoundLarge in
+    c10/cuda/CUDACachingAllocator.cpp). Others, of a recording that tells the tensor itself, are what they are."""
+    if request == 20 << 20:
+        return (1 << 20) + 512
+    if request == 2 << 20:
+        return 512
+    if request > 10 << 20 and request % (2 << 20) == 0:
+        return request - (2 << 20) + 512
+    return request
 
 
 def _keep(found: dict[Phase, PhasePeak], phase: Phase, peak: PhasePeak) -> None:

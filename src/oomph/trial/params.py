@@ -85,7 +85,7 @@ def _kind(name: str) -> tuple[str, str]:
         if not _NAME.match(variable):
             raise UsageError(f"--param {name[:80]}: {variable[:60]!r} is no name of an environment variable.")
         return "environment", variable
-    if name.startswith("-"):
+    if re.match(r"--?[^\W_]", name):
         return "argument", name
     if _FILE.match(name):
         return "file", name

@@ -81,8 +81,12 @@ class State:
         if path.exists():
             try:
                 found = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 found = {}
+            if found and found.get("version") != _VERSION:
+                raise UsageError(
+                    f"{self.folder} is of another version of oomph: give --name another one, or --fresh to start over."
+                )
             if found.get("key") != self._search["key"]:
                 raise UsageError(
                     f"{self.folder} has another search ({_named(found)}): give --name another one, or --fresh to start "
@@ -102,7 +106,8 @@ class State:
             return found
         with path.open("rb") as file:
             while line := file.readline(_MOST_LINE):
-                with contextlib.suppress(msgspec.DecodeError):  # the last one is torn where the disk was full
+                # The last one is torn where the disk was full.
+                with contextlib.suppress(msgspec.DecodeError, RecursionError):
                     found.append(msgspec.json.decode(line, type=TrialResult))
         return found
 
