@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oomph.trial.guess import Guess
-from oomph.trial.lines import line, lines_of
+from oomph.trial.lines import line, lines_of, measured
 from oomph.trial.model import PhasePeak, TrialOutcome, TrialResult, Variable
 from oomph.trial.protocol import Found, Limit, Verdict
 from oomph.trial.recommend import recommend
@@ -31,6 +31,25 @@ def test_least_squares_and_the_largest_deviation():
     """Of (1, 10), (2, 20), (3, 33): means 2 and 21, slope (11 + 12) / 2 = 11.5, base -2, deviations .5, 1, .5."""
     found = line("forward", [(1, 10), (2, 20), (3, 33)])
     assert (found.slope_bytes, found.base_bytes, found.deviation_bytes) == (11.5, -2, 1)
+
+
+def test_what_comes_after_the_failed_phase_of_a_step_is_no_point():
+    """Only the step that fails has the long batch: its backward and optimizer were not seen, its load was."""
+
+    def failed(batch, phase):
+        peaks = tuple(
+            PhasePeak(name, 10 * batch, failed=name == phase)
+            for name in ("load", "forward", "backward", "optimizer", "eval")
+        )
+        return TrialResult(batch, {"batch": batch}, TrialOutcome.OOM, "", phase=phase, step=7, peaks=peaks)
+
+    def whole(phase):
+        return [peak.phase for peak in measured(failed(4, phase))]
+
+    assert whole("forward") == ["load", "eval"]
+    assert whole("backward") == ["load", "forward", "eval"]
+    assert whole("eval") == ["load", "forward", "backward", "optimizer"]
+    assert whole("") == ["eval"], "between two phases: it is not known which come after"
 
 
 def test_lower_bounds_growth_and_other_settings_are_no_points():

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from oomph.phases import Phase
 from oomph.trial.model import PhasePeak, TrialOutcome, TrialResult, Value, Variable
 
 #: A trial that ran out of memory later than this had made the optimizer's states before: what its other phases needed
 #: counts.
 _STEPS_BEFORE = 2
+#: The phases of a step, in their order.
+_IN_A_STEP = (Phase.LOAD.value, Phase.FORWARD.value, Phase.BACKWARD.value, Phase.OPTIMIZER.value)
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,25 @@ def line(phase: str, points: Sequence[tuple[float, int]]) -> Line | None:
 
 def measured(result: TrialResult) -> tuple[PhasePeak, ...]:
     """The phases of a trial whose peaks are whole: it passed, or ran out of memory in another phase of a later step.
-    A phase in which memory ran out gives a lower bound, which is no point of a line; nor is what grew step by step,
-    which depends on how many there were."""
+    What comes after that phase in a step was not seen in the one that failed, which may be the one with the longest
+    batch. A phase in which memory ran out gives a lower bound, which is no point of a line; nor is what grew step by
+    step, which depends on how many there were."""
     if result.growth_bytes:
         return ()
     if result.outcome is TrialOutcome.FITS:
         return result.peaks
     if result.outcome is TrialOutcome.OOM and (result.step or 0) >= _STEPS_BEFORE:
-        return tuple(peak for peak in result.peaks if not peak.failed)
+        return tuple(
+            peak for peak in result.peaks if not peak.failed and peak.phase not in _unseen(result.phase)
+        )
     return ()
+
+
+def _unseen(phase: str) -> tuple[str, ...]:
+    """The phases of a step that come after one; all of them where it is not known when memory ran out."""
+    if phase in _IN_A_STEP:
+        return _IN_A_STEP[_IN_A_STEP.index(phase) + 1 :]
+    return () if phase else _IN_A_STEP
 
 
 def number(value: Value) -> float | None:
