@@ -53,6 +53,8 @@ def test_the_device_is_named_and_not_inserted(tmp_path):
             local_rank = int(os.environ["LOCAL_RANK"])
             dist.init_process_group("nccl")
             model = Net().to(local_rank)
+
+        main()
         """,
     )
     (one,) = [one for one in findings(tmp_path, text) if one.code == "SCR108"]
@@ -171,3 +173,11 @@ def test_a_process_group_of_a_library(tmp_path):
             return torch.tensor(1).to("cuda")
     """
     assert found(tmp_path, text, "SCR108") == []
+    helper = """
+    import torch.distributed as dist
+    def setup(model, gpu):
+        dist.init_process_group("nccl")
+        return model.to(gpu)
+    """
+    assert found(tmp_path, helper, "SCR108") == []
+    assert found(tmp_path, helper + "\n    setup(Net(), 0)\n", "SCR108") == [(4, "SCR108")]

@@ -172,7 +172,9 @@ def test_no_memory_mount(tmp_path) -> None:
 
 def test_a_cut_manifest_and_a_template(tmp_path) -> None:
     cut = MANIFEST[: MANIFEST.index("              volumeMounts")] + "              volumeMounts: [{na"
-    assert given(tmp_path, cut, "job.yaml").launches[0].gpus == 8
+    pod = given(tmp_path, cut, "job.yaml").launches[0]
+    assert pod.gpus == 8
+    assert (pod.shm_bytes, pod.host_ipc) == (None, None)  # the mount may be in what is missing
     template = MANIFEST.replace("value: eth0", "value: {{ .Values.ifname }}").replace(
         "spec:\n  pytorch", "{{- if .Values.on }}\nspec:\n  pytorch"
     )

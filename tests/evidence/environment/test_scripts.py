@@ -373,3 +373,29 @@ def test_a_fenced_script_without_a_first_line(tmp_path) -> None:
     )
     assert [(one.program, one.processes) for one in told.launches] == [("torchrun", 4), ("deepspeed", 2)]
     assert scripted(told) == {"NCCL_DEBUG": "INFO"}
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("if [ $D = 1 ]; then\n  N=4\nelse\n  N=8\nfi", None),
+        ("if [ $D = 1 ]; then N=4; else N=8; fi", None),
+        ("if [ $D = 1 ]; then\n  N=8\nelif [ $D = 2 ]; then\n  N=8\nelse\n  N=8\nfi", 8),
+        ("N=8\nif [ $D = 1 ]; then\n  N=1\nfi", None),
+        ("N=8\nif [ $D = 1 ]; then\n  M=1\nfi", 8),
+        # The default of who sets nothing.
+        ('if [ -z "$N" ]; then\n  N=8\nfi', 8),
+        ("N=8\ncase $D in\n  a) N=1 ;;\n  b) N=2 ;;\nesac", None),
+        ("if [ $D = 1 ]; then\n  if [ $E = 1 ]; then N=1; else N=2; fi\nelse\n  N=2\nfi", None),
+    ],
+)
+def test_branches(tmp_path, text: str, gpus: int | None) -> None:
+    told = given(tmp_path, f"#!/bin/bash\n{text}\ntorchrun --nproc_per_node=$N train.py\n", "run.sh")
+    assert [one.processes for one in told.launches if one.program == "torchrun"] == [gpus]
+
+
+def test_visible_devices_of_one_branch(tmp_path) -> None:
+    """Not to set it means all GPUs."""
+    text = "#!/bin/bash\nif [ $D = 1 ]; then\n  export CUDA_VISIBLE_DEVICES=0\nfi\ntorchrun --nproc_per_node=8 t.py\n"
+    told = given(tmp_path, text, "run.sh")
+    assert told.variable("CUDA_VISIBLE_DEVICES").value is None

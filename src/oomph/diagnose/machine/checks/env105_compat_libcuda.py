@@ -189,7 +189,7 @@ def _compat(
             Problem(
                 f"LD_LIBRARY_PATH has {folder}: the libcuda of a cuda-compat package, before the driver's.",
                 does="It is right where the driver is older than the build needs and the cards are data-centre ones; "
-                "anywhere else CUDA fails with error 803 or 804.",
+                "on other cards, and beside a newer driver, CUDA can fail with error 803 or 804.",
                 fix="Compare the driver with what the build needs; if it is new enough, take the folder out.",
                 subject="LD_LIBRARY_PATH",
                 severity=Severity.WARNING,

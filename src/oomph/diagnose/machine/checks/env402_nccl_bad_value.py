@@ -112,7 +112,7 @@ def _number(one: Variable, value: str, variable: NcclVariable) -> Problem | None
         return _problem(
             one,
             f"{one.name}={value} is neither 0 nor 1.",
-            "Some switches are compared with 1, others with 0.",
+            "NCCL compares some switches with 1 and others with 0: whether this is on depends on which.",
         )
     low, high = variable.low, variable.high
     beyond = (low is not None and read.value < low) or (high is not None and read.value > high)

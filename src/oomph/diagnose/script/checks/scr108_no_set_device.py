@@ -59,7 +59,7 @@ class NoSetDevice(ScriptCheck):
         if any([_names_device(call) for call in starts]) or _visible_by_rank(script):
             return
         bare = _bare(script)
-        if not on_gpu and any([one is not None for one in backend]) and not _runs(script):
+        if all([isinstance(script.function(call), cst.FunctionDef) for call in starts]) and not _runs(script):
             return
         # A file that only begins the process group may be called by one that sets the device; a backend that is a
         # variable may be gloo.
@@ -68,7 +68,9 @@ class NoSetDevice(ScriptCheck):
         )
         if not uses:
             return
-        at = starts[0]
+        at = next(
+            (call for call, word in zip(starts, words, strict=True) if word and "nccl" in word), starts[0]
+        )
         rank = _rank_before(script, at)
         yield ScriptProblem(
             says=(
@@ -93,13 +95,17 @@ class NoSetDevice(ScriptCheck):
 
 
 def _runs(script: Script) -> bool:
-    """Whether the file is a program, by its main block: a library's caller may set the device."""
-    return any(
+    """Whether the file is a program, by its main block or a function that it calls itself: of a library's helper, the
+    caller may set the device."""
+    if any(
         [
             isinstance(node.test, cst.Comparison) and "__main__" in script.code(node.test)
             for node in script.of(cst.If)
         ]
-    )
+    ):
+        return True
+    own = {node.name.value for node in script.of(cst.FunctionDef)}
+    return any([script.function(call) is script.module and dotted(call.func) in own for call in script.calls])
 
 
 def _names_device(call: cst.Call) -> bool:

@@ -94,7 +94,8 @@ def _pod(pod: Node, found: Found) -> None:
             gpus=gpus[id(container.raw)],
             memory_bytes=suffixed(memory.text, binary_alone=False) if memory is not None else None,
             shm_bytes=_shm(pod, container),
-            host_ipc=host_ipc.text == "true" if host_ipc is not None else False,
+            # Where the document is cut, or a template has more, the mount may be in what is missing.
+            host_ipc=(host_ipc is not None and host_ipc.text == "true") or (None if pod.partial else False),
         )
         before = found.launches[:]
         run(container, shell)

@@ -1,7 +1,8 @@
 """Shell scripts, and the commands of prompts, Dockerfiles and manifests: variables they set, what they start.
 
-Statements are read in their order, both branches of an `if` as if they ran; loop variables, arguments and the output of
-commands are unknown. Launches come outermost first: srun before the torchrun that it starts, with the same quote.
+Statements are read in their order, all branches of an `if` or a `case` as if they ran; behind it, a variable to which
+they gave different values is unknown. Loop variables, arguments and the output of commands are unknown, too. Launches
+come outermost first: srun before the torchrun that it starts, with the same quote.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from oomph.evidence.environment.formats import docker_run, images, installs, launchers, slurm_options
+from oomph.evidence.environment.formats.shell_branches import Branches
 from oomph.evidence.environment.formats.shell_lines import statements
 from oomph.evidence.environment.formats.shell_words import (
     LONGEST_VALUE,
@@ -94,6 +96,8 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 _TORCH_MODULES = frozenset(
     {"torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher"}
 )
+#: How many GPUs a job has hangs on it, and not to set it is a choice, too: all of them.
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _DEEPEST = 6
 
 
@@ -109,6 +113,7 @@ class Shell:
         self.all_exported = False
         self.share: slurm_options.Share | None = None
         self.told = 0
+        self._branches: list[Branches] = []
 
     def run(self, part: Part) -> None:
         """All statements of a part."""
@@ -130,7 +135,10 @@ class Shell:
         """One simple command."""
         at = 0
         while at < len(words) and words[at].text in _KEYWORDS:
+            self._branch(words[at].text, quote)
             at += 1
+        if at < len(words) and words[at].text in ("case", "esac"):
+            self._branch(words[at].text, quote)
         if at < len(words) and words[at].text in ("for", "select", "read", "case") and at + 1 < len(words):
             self.variables[words[at + 1].text] = None
             return
@@ -143,6 +151,22 @@ class Shell:
                 self._set(name, value, quote)
             return
         self._program(words[at:], given, quote, depth)
+
+    def _branch(self, word: str, quote: Quote) -> None:
+        """A keyword that begins or ends what may not run."""
+        if word in ("if", "case"):
+            self._branches.append(Branches(dict(self.variables), esac=word == "case"))
+        elif not self._branches:
+            return
+        elif word in ("elif", "else"):
+            self.variables = self._branches[-1].next(self.variables, last=word == "else")
+        elif word in ("fi", "esac"):
+            whole = self._branches.pop()
+            unsure = whole.may_differ(_VISIBLE, self.variables)
+            self.variables = whole.joined(self.variables)
+            if unsure and _VISIBLE in self.exported:
+                self.variables[_VISIBLE] = None
+                self._keep(_VISIBLE, None, quote)
 
     def _assignment(self, word: Word, match: re.Match[str]) -> tuple[str, str, bool]:
         name, appends = match[1], bool(match[2])

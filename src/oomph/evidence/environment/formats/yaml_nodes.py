@@ -25,12 +25,14 @@ UNKNOWN = "__unknown__"
 
 @dataclass(frozen=True)
 class Node:
-    """A scalar, list or mapping with the line on which it begins. `key_line` is the line of its key."""
+    """A scalar, list or mapping with the line on which it begins. `key_line` is the line of its key. `partial`: of its
+    document something may be missing, which was cut or which a template puts in."""
 
     raw: Any
     part: Part
     key_line: int
     depth: int = 0
+    partial: bool = False
 
     def get(self, *names: str) -> Node | None:
         """The value under the first of these keys that is there; of a mapping, else None."""
@@ -39,7 +41,7 @@ class Node:
         for name in names:
             for key, value in self.raw.value[:2_000]:
                 if getattr(key, "value", None) == name:
-                    return Node(value, self.part, key.start_mark.line, self.depth + 1)
+                    return Node(value, self.part, key.start_mark.line, self.depth + 1, self.partial)
         return None
 
     def at(self, *path: str) -> Node | None:
@@ -73,7 +75,10 @@ class Node:
         if self.kind != "mapping" or self.depth > _DEEPEST:
             return []
         return [
-            (str(getattr(key, "value", "")), Node(value, self.part, key.start_mark.line, self.depth + 1))
+            (
+                str(getattr(key, "value", "")),
+                Node(value, self.part, key.start_mark.line, self.depth + 1, self.partial),
+            )
             for key, value in self.raw.value[:2_000]
         ]
 
@@ -84,7 +89,8 @@ class Node:
         if self.depth > _DEEPEST:
             return []
         return [
-            Node(value, self.part, value.start_mark.line, self.depth + 1) for value in self.raw.value[:2_000]
+            Node(value, self.part, value.start_mark.line, self.depth + 1, self.partial)
+            for value in self.raw.value[:2_000]
         ]
 
     @property
@@ -138,6 +144,7 @@ def _compose(part: Part, rows: Sequence[Line]) -> list[Node]:
     if sum(map(len, texts)) > _MOST_CHARS or _too_deep(texts):
         return []
     own = Part(part.source, list(rows), part.command, part.language)
+    partial = any(row.text.strip() and not text for row, text in zip(rows, texts, strict=True))
     for _ in range(4):
         try:
             node = yaml.compose("\n".join(texts), Loader=yaml.SafeLoader)
@@ -152,10 +159,11 @@ def _compose(part: Part, rows: Sequence[Line]) -> list[Node]:
             if line <= 0:
                 return []
             del texts[line:]
+            partial = True
         except (yaml.YAMLError, ValueError):
             return []
         else:
-            return [Node(node, own, 0)] if node is not None else []
+            return [Node(node, own, 0, partial=partial)] if node is not None else []
     return []
 
 
