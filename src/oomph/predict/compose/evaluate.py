@@ -81,9 +81,10 @@ def _with_loss(its: Pass) -> Head:
 
 
 def _logits_bytes(setup: Setup) -> int:
-    """Bytes of one batch's logits as the loop collects them: fp32 where the model's output is cast to it."""
+    """Bytes of one batch's logits as the loop collects them: fp32 where the model computes in it, or its output is cast
+    to it. Autocast alone leaves them in the lower precision, whatever the weights are kept in."""
     dims = setup.dims
-    item = 4 if setup.code.outputs_to_fp32 or setup.precision.startswith("fp32") else 2
+    item = 4 if setup.code.outputs_to_fp32 or setup.precision == "fp32" else 2
     if setup.task.endswith("_classification") and setup.task != "token_classification":
         return dims["b"] * dims["classes"] * item
     return dims["b"] * dims["s"] * dims.get("vocab", 0) * item

@@ -52,7 +52,8 @@ def structure_of(setup: Setup) -> tuple[object, ...]:
         job.attention,
         job.loss,
         job.compile,
-        job.framework.version("peft"),
+        # Its name, and the versions of any library: what is cast before training, which of a layer's operators run.
+        job.framework,
         setup.precision,
         setup.plain_layers,
         setup.outliers,
