@@ -36,6 +36,14 @@ MIB = 1 << 20
         (("--param", "batch=8:1", "--until", "lunch", "--", "t.py", "{batch}"), "--until"),
         (("--param", "batch=8:1", "--env", "X", "--", "t.py", "{batch}"), "--env"),
         (("--param", "batch=8:1", "--engine", "trace", "--", "t.py", "{batch}"), "--gpu NAME or --capacity"),
+        (
+            ("--param", "batch=8:1", "--engine", "trace", "--gpu", "foo", "--", "t.py", "{batch}"),
+            "by the name foo",
+        ),
+        (
+            ("--param", "batch=8:1", "--engine", "trace", "--capacity", "x", "--", "t.py", "{batch}"),
+            "--capacity",
+        ),
         (("--param", "batch=8:1", "--capacity", "1GiB", "--", "t.py", "{batch}"), "--engine trace"),
         (("--param", "batch=8:1", "--engine-option", "x", "--", "t.py", "{batch}"), "KEY=VALUE"),
         (("--param", "batch=8:1", "--engine-option", "colour=red", "--", "true", "{batch}"), "does not take"),

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from oomph.trial.engine import Finished, Task
 from oomph.trial.model import TrialOutcome, TrialResult
 from oomph.trial.traced import Traced, read_answer
 from tests.trial.bisecting import SCRIPTS, bisect, settings
@@ -81,3 +82,18 @@ def test_the_command_of_a_trace(tmp_path):
     assert words[-2:] == ("--", "t.py")
     words = way.command(("t.py",), tmp_path, Goal(2, Phase.EVAL))
     assert words[words.index("--steps") + 1] == "all"
+
+
+def test_what_trace_refuses_is_said(tmp_path):
+    (tmp_path / "err.txt").write_text("a warning\noomph: t.py: no such file. Name a script.\n")
+    task = Task("trial-001", ("oomph", "trace"), tmp_path, tmp_path)
+    found = Traced(capacity="1GiB").read(Finished(task, 2), 1, {"batch": 8}, None)
+    assert (found.outcome, found.why) == (TrialOutcome.CRASHED, "t.py: no such file. Name a script.")
+
+
+def test_a_script_that_trains_on_the_cpu():
+    found = read_answer(
+        TrialResult(1, {}, TrialOutcome.CRASHED, ""), {"traces": [trace(fits=None, devices=[])]}
+    )
+    assert found.outcome is TrialOutcome.CRASHED
+    assert "nothing was allocated on any GPU" in found.why

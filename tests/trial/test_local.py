@@ -32,6 +32,18 @@ os.wait()
 """
 
 
+#: A search that begins a trial, and is killed while it runs.
+OWNER = """
+import sys, time
+from pathlib import Path
+from oomph.trial.engine import Task
+from oomph.trial.engines.local import LocalEngine
+folder = Path(sys.argv[1])
+LocalEngine().start(Task("task", (sys.executable, "-c", sys.argv[2]), folder, folder))
+time.sleep(600)
+"""
+
+
 def python(folder: Path, code: str, name: str = "task", **limits) -> Task:
     task_folder = folder / name
     task_folder.mkdir()
@@ -189,3 +201,22 @@ def test_an_engine_that_does_not_exist():
     with pytest.raises(UsageError, match="local, trace, slurm, ray"):
         make_engine("pbs")
     assert make_engine("local", slots=3).slots == 3
+
+
+def test_what_an_interrupted_search_left_is_ended_before_a_trial_in_its_folder(tmp_path):
+    """A search that was killed: its trial does not listen to SIGTERM, and takes the grace of its supervisor."""
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)  # deaf-one"
+    first = python(tmp_path, deaf)
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(first.folder), deaf])
+    try:
+        until = time.monotonic() + 30
+        while not any(pid != owner.pid for pid in supervise.marked(mark_of(first))):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        owner.kill()
+        owner.wait()
+    second = Task("task", (sys.executable, "-c", "raise SystemExit(3)"), first.folder, tmp_path)
+    assert run(second).exit_code == 3
+    assert supervise.marked(mark_of(first)) == []
+    assert living(str(first.folder / supervise.TASK)) == []

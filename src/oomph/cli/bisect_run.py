@@ -109,8 +109,9 @@ def _terminated() -> Iterator[None]:
 
 
 def _interrupted(trials: int, folder: Path) -> None:
+    kept = "1 trial is" if trials == 1 else f"{trials} trials are"
     click.echo(
-        one_line(f"oomph: {trials} trials are kept in {folder}; the same command goes on from there"),
+        one_line(f"oomph: {kept} kept in {folder}; the same command goes on from there"),
         err=True,
     )
 
@@ -205,6 +206,12 @@ def _way(request: Request) -> Way:
 
         if request.gpu is None and request.capacity is None:
             raise UsageError("--engine trace: give --gpu NAME or --capacity SIZE, else everything fits.")
+        from oomph.cli.snapshot_check import capacity_of
+        from oomph.hardware.names import gpu
+
+        capacity_of(request.capacity)
+        if request.gpu is not None:
+            gpu(request.gpu)  # every trial would be refused
         return Traced(gpu=request.gpu, capacity=request.capacity, world=request.world)
     given = [option for option, value in traced.items() if value is not None]
     if given:

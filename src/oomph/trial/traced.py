@@ -72,6 +72,9 @@ class Traced:
         except (OSError, ValueError, KeyError, TypeError, IndexError):
             # No answer: stopped, or the script ended by itself before anything was known.
             read = read_trial(finished, number=number, setting=setting)
+            said = _refused(finished)
+            if said:
+                return msgspec.structs.replace(read, outcome=TrialOutcome.CRASHED, why=said)
             if read.outcome is TrialOutcome.FITS:
                 why = "the trace left no answer"
                 return msgspec.structs.replace(read, outcome=TrialOutcome.CRASHED, why=why)
@@ -129,6 +132,8 @@ def read_answer(base: TrialResult, content: Mapping[str, Any]) -> TrialResult:
         changes |= {"outcome": TrialOutcome.CRASHED, "why": why}
     elif any(one["unfinished"] for one in traces) or not all(one["fits"] for one in traces):
         reason = next((one["unfinished"] for one in traces if one["unfinished"]), "")
+        if not reason and not any(one["devices"] for one in traces):
+            reason = "nothing was allocated on any GPU: the script has to train on cuda, as it would with one"
         changes |= {
             "outcome": TrialOutcome.CRASHED,
             "why": f"traced: {reason or 'whether it fits is not known: no capacity was given'}",
@@ -137,6 +142,18 @@ def read_answer(base: TrialResult, content: Mapping[str, Any]) -> TrialResult:
         changes |= {"outcome": TrialOutcome.FITS, "why": f"traced: {changes['step']} steps fit"}
     result: TrialResult = msgspec.structs.replace(base, **changes)
     return result
+
+
+def _refused(finished: Finished) -> str:
+    """The sentence with which `oomph trace` refused to begin; "" where it did not."""
+    if finished.exit_code != 2:
+        return ""
+    try:
+        with (finished.task.folder / "err.txt").open("rb") as file:
+            lines = file.read(1 << 16).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((line[7:507] for line in lines if line.startswith("oomph: ")), "")
 
 
 def _out_of_memory(trace: Mapping[str, Any]) -> bool:

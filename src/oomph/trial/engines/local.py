@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from oomph.errors import OomphError
 from oomph.trial import supervise
@@ -44,6 +45,7 @@ class LocalEngine:
 
     def start(self, task: Task) -> None:
         """Begins a task at once. Raises OomphError where it cannot be begun."""
+        end_earlier(task)
         command = supervised(task)
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command
@@ -110,6 +112,34 @@ class LocalEngine:
             why = f"{ended.why}; {len(left)} processes could not be ended: {left[:5]}".strip("; ")
             ended = Finished(task, ended.exit_code, ended.stopped, why, ended.seconds)
         return ended
+
+
+def end_earlier(task: Task) -> None:
+    """Ends what an interrupted search still runs in this task's folder, and waits for its supervisor: it may take
+    seconds, and would hold the card's memory, or leave its word, beside the new one. Raises OomphError where it does
+    not end."""
+    name = str(task.folder / supervise.TASK).encode()
+    until = time.monotonic() + _END_SECONDS
+    while True:
+        left = [pid for pid in supervise.processes() if name in _words(pid)]
+        if not left:
+            break
+        if time.monotonic() > until:
+            raise OomphError(
+                f"{task.folder}: process {left[0]} of an interrupted trial does not end: end it first."
+            )
+        for pid in supervise.marked(mark_of(task)):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_TICK_SECONDS)
+    end_marked(mark_of(task))
+
+
+def _words(pid: int) -> list[bytes]:
+    """The command line of a process; none where it cannot be read."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return []
 
 
 def end_marked(mark: str, seconds: float = 10.0) -> list[int]:
