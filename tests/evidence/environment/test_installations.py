@@ -306,3 +306,22 @@ def test_a_conda_environment(tmp_path) -> None:
 def test_no_version_is_pinned(tmp_path) -> None:
     told = given(tmp_path, "torch>=2.1,<3\ntransformers>=4.40\n", "requirements.txt")
     assert [(one.version, one.cuda, one.wanted) for one in told.torch] == [("", "", True)]
+
+
+def test_a_list_of_packages_without_its_head(tmp_path) -> None:
+    told = given(
+        tmp_path,
+        """
+        (base) me@node:~$ pip list | grep torch
+        torch                     2.4.0+cu121
+        torchvision               0.19.0+cu121
+        torchaudio                2.4.1+cu121
+        """,
+    )
+    assert [(one.version, one.cuda) for one in told.torch] == [("2.4.0", "12.1")]
+    assert told.packages["torchvision"][0].value == "0.19.0+cu121"
+
+
+def test_a_row_of_another_package_is_no_version_of_torch(tmp_path) -> None:
+    told = given(tmp_path, "torch                     2.4.0+cu121\ntorchvision               0.19.0+cu121\n")
+    assert [one.version for one in told.torch] == ["2.4.0"]

@@ -31,6 +31,7 @@ _LOOSE = re.compile(
 _REQUIRES = re.compile(r"Requires-Dist: {0,4}([\w.-]{1,80}) ?\(?==\s?([\w.+-]{1,40})\)?")
 _REQUIREMENT = re.compile(r"(?:[\w.\[\],-]{1,80}\s{0,2}(?:[<>=!~]=|[<>@])|-r |--|-e |-f |#)")
 _COLUMNS = re.compile(r"(?:Package|# Name|Name)\s{1,80}Version\b")
+_LISTS = re.compile(r"\b(pip3?|conda|mamba|micromamba) list\b")
 _SHOWN = re.compile(r"(Name|Version): (\S{1,80})\s*$")
 _CONDA_TORCH = ("pytorch", "pytorch-gpu", "libtorch")
 
@@ -39,7 +40,10 @@ def parse(part: Part, found: Found) -> None:
     """Packages with their versions; PyTorch's is a build too."""
     wanted = _is_requirements(part)
     listed = any(line.text.rstrip() == "dependencies:" for line in part.lines[:2_000])
-    table = shown = ""
+    shown = ""
+    # "pip list | grep torch" has no line of column names.
+    asked = _LISTS.search(part.command.text) if part.command is not None else None
+    table = ("pip" if asked[1].startswith("pip") else "conda") if asked is not None else ""
     for line in part.lines:
         text = line.text.strip()
         if not text or len(text) > 500:

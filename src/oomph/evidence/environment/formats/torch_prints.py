@@ -84,7 +84,11 @@ def parse(part: Part, found: Found) -> None:
 
 
 def _is_requirement(text: str) -> bool:
-    return re.match(r"[\w.\[\]-]+\s{0,4}(?:==|>=|@|\s\d)", text) is not None or text.startswith(("pip ", "-"))
+    if re.match(r"[\w.\[\]-]+\s{0,4}(?:==|>=|@|\s\d)", text) is not None or text.startswith(("pip ", "-")):
+        return True
+    # A row of a list of packages: "torchvision      0.19.0+cu121" is no version of PyTorch.
+    row = re.match(r"(?:\[\w{3,5}\]\s{1,4})?([\w.-]{1,80})\s{1,60}\d", text)
+    return row is not None and row[1].lower() not in ("torch", "pytorch") and not row[1][:1].isdigit()
 
 
 def _named(found: Found, build: TorchBuild) -> TorchBuild:
