@@ -61,6 +61,15 @@ def test_refusals_say_what_to_do(run, arguments, says):
     assert "Traceback" not in done.stderr
 
 
+def test_no_disk_has_to_stay_free(run, tmp_path):
+    """0 is none, as with --timeout: the command is begun, and does not fail."""
+    done = run(
+        "bisect", "--param", "batch=8:1", "--free-disk", "0", "--timeout", "0", "--", "true", "{batch}"
+    )
+    assert done.exit_code == 0, done.output
+    assert "It does not fail" in done.stdout
+
+
 def test_a_disk_that_takes_nothing(run, tmp_path):
     (tmp_path / "oomph-bisect").write_text("in the way")
     done = run("bisect", "--param", "batch=8:1", "--", "true", "{batch}")

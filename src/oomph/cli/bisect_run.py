@@ -186,7 +186,7 @@ def _limits(request: Request) -> Limits:
 def _size(option: str, text: str | None) -> int | None:
     if text is None:
         return None
-    size = size_given(text)
+    size = 0 if text.strip() == "0" else size_given(text)
     if size is None or size < 0:
         raise UsageError(f"{option} {text[:40]!r} is no size; give one like 2GiB.")
     return size
