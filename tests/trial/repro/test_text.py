@@ -145,6 +145,19 @@ def test_the_top_says_what_from_where_and_how() -> None:
     assert max(map(len, script.text.splitlines())) <= 120
 
 
+@pytest.mark.parametrize(
+    ("attention", "words"),
+    [
+        # gemma2's class has eager and flash attention only, and refuses to be asked for sdpa by name.
+        ("sdpa", "auto.from_config(config)\n"),
+        ("sdpa_math", 'auto.from_config(config, attn_implementation="sdpa")\n'),
+        ("eager", 'auto.from_config(config, attn_implementation="eager")\n'),
+    ],
+)
+def test_attention_is_asked_for_where_it_is_not_transformers_own_choice(attention: Any, words: str) -> None:
+    assert words in write(Asked(replace(LOOP, attention=attention))).text
+
+
 def test_what_a_trainer_of_trl_gets() -> None:
     job = replace(LOOP, framework=Framework(name="trl"), batch=Batch(micro=2, sequence=64, padding="longest"))
     text = write(Asked(replace(job, optimizer=Optimizer()))).text

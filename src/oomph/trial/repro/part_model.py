@@ -73,6 +73,8 @@ def function(job: Job, kind: str) -> str:
     """`make_model()`."""
     task, _ = task_of(job.model)
     attention = _ATTENTION.get(job.attention, job.attention)
+    # transformers takes sdpa by itself, and eager for classes that lack it, which would refuse to be asked for sdpa.
+    asked = "" if job.attention == "sdpa" else f", attn_implementation={literal(attention)}"
     lines = [
         "def make_model():",
         '    """The model on the host, as it is before anything wraps it."""',
@@ -84,7 +86,7 @@ def function(job: Job, kind: str) -> str:
         lines.append("    config.use_cache = False")
     lines += [
         f"    auto = transformers.{task.auto}",
-        f"    model = auto.from_config(config, attn_implementation={literal(attention)})",
+        f"    model = auto.from_config(config{asked})",
     ]
     if job.method.quantization is not None:
         lines.append("    quantize(model)")
