@@ -170,3 +170,12 @@ def test_an_fsdp_of_another_library(tmp_path):
     ShardingConfig(fsdp="megatron")
     """
     assert found(tmp_path, text) == []
+
+
+def test_a_strategy_by_its_name_as_a_text(tmp_path):
+    text = """
+    from torch.distributed.fsdp import ShardingStrategy
+    wrong = ShardingStrategy["SHARD_FULL"]  # SCR101
+    right = ShardingStrategy["FULL_SHARD"], ShardingStrategy[name], {}["SHARD_FULL"]
+    """
+    assert found(tmp_path, text) == marked(text)

@@ -266,6 +266,10 @@ def test_commands_of_prompts_and_of_a_report(tmp_path) -> None:
         'PS C:\\train> $env:NCCL_DEBUG = "INFO"\n',
         "%env NCCL_DEBUG=INFO\n",
         'set "NCCL_DEBUG=INFO"\n',
+        "#!/bin/csh\nsetenv NCCL_DEBUG INFO\n",
+        "#!/usr/bin/env tcsh\nsetenv NCCL_DEBUG 'INFO'\n",
+        "#!/usr/bin/env fish\nset -gx NCCL_DEBUG INFO\n",
+        "#!/usr/bin/fish\nset -x NCCL_DEBUG INFO\n",
     ],
 )
 def test_other_shells(tmp_path, text: str) -> None:

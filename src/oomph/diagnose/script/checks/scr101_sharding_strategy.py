@@ -67,6 +67,22 @@ class UnknownShardingStrategy(ScriptCheck):
                 edits=(Edit(start, end, right),) if right else (),
             )
 
+        for item in script.of(cst.Subscript):
+            if not script.means(item.value, *_ENUMS) or len(item.slice) != 1:
+                continue
+            index = item.slice[0].slice
+            word = text_of(index.value) if isinstance(index, cst.Index) else None
+            if word is None or word in MEMBERS:
+                continue
+            right = meant(word)
+            yield ScriptProblem(
+                says=f"ShardingStrategy[{word!r}] does not exist.",
+                does="The script ends there with a KeyError.",
+                fix=f"Say ShardingStrategy.{right}." if right else f"One of {', '.join(MEMBERS[:4])}.",
+                paste=f"ShardingStrategy.{right}" if right else "",
+                subject=word,
+                evidence=(script.quote(item),),
+            )
         for call in script.calls:
             value = argument(call, "fsdp")
             if value is not None and _is_arguments(script, call):

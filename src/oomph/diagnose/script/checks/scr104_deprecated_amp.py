@@ -80,7 +80,9 @@ def _edits(script: Script, call: cst.Call, what: str) -> tuple[Edit, ...]:
         if place:
             return ()
         opened = name_end + inside.index("(") + 1
-        arguments: tuple[Edit, ...] = (Edit(opened, opened, '"cuda", ' if call.args else '"cuda"'),)
+        follows = script.text.encode()[opened : opened + 1].decode(errors="replace")
+        word = '"cuda"' if not call.args else '"cuda",' if follows.isspace() else '"cuda", '
+        arguments: tuple[Edit, ...] = (Edit(opened, opened, word),)
     else:
         arguments = (Edit(name_end, end, text),)
     name = dotted(call.func)

@@ -14,7 +14,7 @@ from oomph.evidence.environment.model import Variable
 from oomph.evidence.environment.parts import Part
 from oomph.evidence.model import Quote
 
-_SHEBANG = re.compile(r"#!\s{0,2}\S{0,60}?(?:/|\s)(?:ba|z|da|k)?sh\b")
+_SHEBANG = re.compile(r"#!\s{0,2}\S{0,60}?(?:/|\s)(?:ba|z|da|k|t?c|fi)?sh\b")
 _DIRECTIVE = re.compile(r"\s{0,4}#SBATCH\s{1,20}(\S[^\n]{0,1000})$")
 _STATEMENT = re.compile(
     r"\s{0,20}(?:export [A-Za-z_]\w*=|set -[aeuxo]|module load |source \S|cd \S|"
@@ -27,7 +27,8 @@ _STATEMENT = re.compile(
 _ALONE = re.compile(
     r"(?:(?:[A-Z_][A-Z0-9_]*=\S{0,300} ){0,20}(?:sudo )?(?:torchrun|srun|mpirun|deepspeed|accelerate launch|"
     r"python3? -m torch\.distributed\.\w+|docker run|horovodrun|composer) \S"
-    r"|export [A-Za-z_]\w*=\S|pip3? install \S|(?:[A-Z_][A-Z0-9_]*=\S{0,300} ){1,20}(?:python3?|bash|sh) \S)"
+    r"|export [A-Za-z_]\w*=\S|setenv [A-Za-z_]\w* \S"
+    r"|pip3? install \S|(?:[A-Z_][A-Z0-9_]*=\S{0,300} ){1,20}(?:python3?|bash|sh) \S)"
 )
 #: cmd.exe, PowerShell and IPython: "set A=b", "$env:A = 'b'", "%env A=b".
 _OTHER_SHELLS = re.compile(

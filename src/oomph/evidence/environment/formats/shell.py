@@ -92,6 +92,8 @@ _LAUNCHERS = frozenset(
         "python3",
     ]
 )
+#: fish: `set -gx NAME value`, `set --export NAME value`. bash's `set -x` is followed by no name and value.
+_FISH_EXPORT = re.compile(r"-[gUl]{0,2}x[gUl]{0,2}$|--export$")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ash"})
 _TORCH_MODULES = frozenset(
     {"torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher"}
@@ -229,6 +231,12 @@ class Shell:
             for word in rest:
                 self._unset(word.text)
             return
+        if name == "setenv" and len(rest) == 2:  # csh
+            self._define(rest[0], rest[1], quote)
+            return
+        if name == "set" and len(rest) >= 3 and _FISH_EXPORT.match(rest[0].text):
+            self._define(rest[1], rest[2], quote)
+            return
         if name == "set":
             letters = "".join(word.text for word in rest if word.text[:1] == "-" and word.text[:2] != "--")
             self.all_exported = self.all_exported or "a" in letters or "allexport" in [w.text for w in rest]
@@ -245,6 +253,12 @@ class Shell:
             self.told += int(installs.read(self.found, name, rest, quote))
         elif not self._starts(name, rest, quote, depth) and name in _WRAPPERS:
             self._wrapped(name, rest, quote, depth)
+
+    def _define(self, name: Word, value: Word, quote: Quote) -> None:
+        """A variable that csh's setenv or fish's `set -gx` exports."""
+        if re.fullmatch(r"[A-Za-z_]\w*", name.text):
+            self.exported.add(name.text)
+            self._set(name.text, value.partial, quote)
 
     def _unset(self, name: str) -> None:
         self.variables[name] = ""
