@@ -75,6 +75,7 @@ def test_a_disk_that_takes_nothing(run, tmp_path):
     done = run("bisect", "--param", "batch=8:1", "--", "true", "{batch}")
     assert done.exit_code == 2
     assert "cannot be written" in done.stderr
+    assert "make room" not in done.stderr, "the disk is not full"
     assert "the same command goes on" in done.stderr
 
 

@@ -10,6 +10,7 @@ oomph-bisect/NAME/
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -199,7 +200,13 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _cannot(error: OSError, path: Path) -> InputError:
+    what = f"{error.filename or path}: cannot be written: {error.strerror or error}."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return InputError(
+            f"{what} What has ended is kept: make room (or give --folder on another disk), and the same command goes "
+            "on."
+        )
     return InputError(
-        f"{error.filename or path}: cannot be written: {error.strerror or error}. What has ended is kept: make room "
-        "(or give --folder on another disk), and the same command goes on."
+        f"{what} Give --folder a place that can be written, or mend this one: with what is kept there the same command "
+        "goes on."
     )
