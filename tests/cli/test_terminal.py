@@ -87,3 +87,8 @@ def test_updates_are_rare():
     for done in range(1000):
         progress(LARGE_BYTES + done, 0)
     assert stream.getvalue().count("\r") < 10
+
+
+def test_a_closed_standard_output_is_no_terminal():
+    assert use_colour("auto", None, {}) is False
+    assert can_draw(None) is False

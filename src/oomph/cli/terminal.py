@@ -14,7 +14,7 @@ DEFAULT_WIDTH = 80
 _DRAWN = "█▓▒░▏▎▍▌▋▊▉─│┌┐└┘├┤┬┴┼╭╮╰╯•·→…≥≤≈×–—"
 
 
-def use_colour(choice: str, stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
+def use_colour(choice: str, stream: TextIO | None, environment: Mapping[str, str] | None = None) -> bool:
     """Whether to colour. `choice` is auto, always or never.
 
     With auto: a non-empty NO_COLOR means no (https://no-color.org), then a FORCE_COLOR other than empty or 0 means
@@ -27,7 +27,7 @@ def use_colour(choice: str, stream: TextIO, environment: Mapping[str, str] | Non
         return False
     if variables.get("FORCE_COLOR", "0") not in ("", "0"):
         return True
-    return variables.get("TERM") != "dumb" and stream.isatty()
+    return stream is not None and variables.get("TERM") != "dumb" and stream.isatty()
 
 
 def width() -> int:
@@ -35,8 +35,11 @@ def width() -> int:
     return max(40, min(100, shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns))
 
 
-def can_draw(stream: TextIO) -> bool:
-    """Whether the stream's encoding has the characters that the text report draws with."""
+def can_draw(stream: TextIO | None) -> bool:
+    """Whether the stream's encoding has the characters that the text report draws with. A closed standard output
+    (`>&-`) is None, and draws nothing."""
+    if stream is None:
+        return False
     try:
         _DRAWN.encode(stream.encoding or "ascii")
     except (LookupError, UnicodeEncodeError):
