@@ -219,6 +219,20 @@ def test_submitits_stand_in(tmp_path):
     assert running(two) == 0
 
 
+def test_a_cancelled_job_of_the_stand_in_prints_no_traceback(tmp_path, capfd):
+    engine = SlurmEngine(cluster="local")
+    try:
+        one = task(tmp_path, "sleep", "600")
+        engine.start(one)
+        until_there(lambda: running(one), 1)
+        engine.cancel(one)
+        (end,) = ended(engine)
+    finally:
+        engine.close()
+    assert end.stopped == "cancelled"
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_no_slurm_here(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="sbatch and srun are not on the PATH"):

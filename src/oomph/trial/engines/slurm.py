@@ -6,11 +6,14 @@ has to be on a file system that the nodes share.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import submitit
@@ -88,7 +91,8 @@ class SlurmEngine:
         try:
             executor = submitit.AutoExecutor(folder=task.folder / "slurm", cluster=self._cluster)
             executor.update_parameters(**parameters)
-            job = executor.submit(run_task, task, word, warned)
+            with _told_to(task.folder / "stand-in.txt" if self._cluster == "local" else None):
+                job = executor.submit(run_task, task, word, warned)
         except (submitit.core.utils.FailedSubmissionError, submitit.core.utils.FailedJobError) as error:
             raise OomphError(f"Slurm refused {task.name}: {_last_line(str(error))}.") from error
         except (OSError, RuntimeError, ValueError, NameError, AssertionError) as error:
@@ -198,3 +202,20 @@ def _result(one: _Running) -> Finished | None:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip().strip("-")]
     return lines[-1].rstrip(".")[:500] if lines else ""
+
+
+@contextlib.contextmanager
+def _told_to(path: Path | None) -> Iterator[None]:
+    """What is started meanwhile says its errors to a file: submitit's stand-in prints a traceback whenever a job is
+    cancelled. None: nothing is changed."""
+    if path is None:
+        yield
+        return
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
