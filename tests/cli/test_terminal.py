@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+from oomph.cli.output import emit
 from oomph.cli.progress import LARGE_BYTES, Progress
 from oomph.cli.terminal import can_draw, use_colour, width
 
@@ -92,3 +93,8 @@ def test_updates_are_rare():
 def test_a_closed_standard_output_is_no_terminal():
     assert use_colour("auto", None, {}) is False
     assert can_draw(None) is False
+
+
+def test_nothing_is_written_to_a_closed_standard_output(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    emit("text")

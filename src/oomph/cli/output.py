@@ -27,7 +27,10 @@ def silence_broken_pipe() -> None:
 
 
 def emit(text: str, *, colour: bool = False) -> None:
-    """Writes `text` and a line end to standard output. A reader who stopped reading is no error."""
+    """Writes `text` and a line end to standard output. A reader who stopped reading is no error, and neither is a
+    standard output that was closed (`>&-`): the exit code is what was wanted."""
+    if sys.stdout is None:
+        return
     try:
         click.echo(text, nl=not text.endswith("\n"), color=colour)
         sys.stdout.flush()
