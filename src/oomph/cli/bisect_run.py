@@ -142,7 +142,11 @@ def _startable(request: Request, template: Template) -> None:
             "--gpus belongs to --engine slurm and ray: here a trial has the GPUs that are there (CUDA_VISIBLE_DEVICES)."
         )
     program = template.command[0]
-    if request.engine == "local" and "{" not in program and shutil.which(program) is None:
+    if (
+        request.engine == "local"
+        and "{" not in program
+        and shutil.which(program, path=template.environment.get("PATH")) is None
+    ):
         raise UsageError(
             f"{program[:120]}: no program of that name can be started here; a script needs what runs it before it: "
             "-- python train.py."
