@@ -178,7 +178,9 @@ def _of_log(request: Request, logs: tuple[str, ...], given: tuple[str, ...]) -> 
     return dataclasses.replace(asked.also(*_but_flags(request, found.assumptions)), phase=phase)
 
 
-_FILES = " (a job file, a config.json and the trainer's files, or a model's name)"
+_FILES = (
+    " (a job file, a config.json and the trainer's files, or a model's name; then also --batch and --seq)"
+)
 
 
 def _without_end(sentence: str) -> str:
