@@ -2,7 +2,7 @@
 
 tests/trial/scripts/train.py says what its tensors take. The numbers of trials follow from the protocol: as given, each
 variable at its least until it fits, a check that the earlier ones may go back, and the limit between two neighbours,
-where what was measured says where it is: two trials.
+where what was measured says where it is: two trials. tests/trial/engines/test_bisect_ray.py asks the same of Ray.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from tests.trial import planted
 from tests.trial.bisecting import bisect, outcomes, settings
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a CPU whose memory has a limit")
@@ -41,65 +42,13 @@ def test_the_batch(tmp_path):
     assert "--batch 5" in answer["next_commands"][0]
 
 
-def test_the_context(tmp_path):
-    """A single sequence of 16384 takes 32 MiB + 2 > 33. With the batch as given, 4, one of 2048 takes 16 MiB in one
-    segment of 20, + 2 = 22; of 4096 32 + 2."""
-    answer, _ = bisect(
-        tmp_path,
-        "--param batch=4:1 --param seq=16384:1024 -- --batch {batch} --seq {seq}",
-        script="train.py",
-        OOMPH_CPU_CAPACITY="33MiB",
-    )
-    assert (answer["verdict"], answer["causes"]) == ("cause", ["seq"])
-    assert answer["setting"] == {"batch": 4, "seq": 2048}
-    assert settings(answer, "batch", "seq")[:4] == [(4, 16384), (1, 16384), (1, 1024), (4, 1024)]
-    assert len(answer["trials"]) == 6
-    line = next(one for one in answer["lines"] if (one["variable"], one["phase"]) == ("seq", "forward"))
-    assert round(line["slope_bytes"]) == 2 * 4 * 1024
-
-
-def test_the_evaluation_batch(tmp_path):
-    """Training takes 40 MiB; evaluating 16 takes 320, 6 take 120 + 2 of 130."""
-    answer, _ = bisect(
-        tmp_path,
-        "--param batch=2,1 --param --eval-batch=16:1 -- --batch {batch} --eval-batch 16",
-        script="train.py",
-        OOMPH_CPU_CAPACITY="130MiB",
-    )
-    assert (answer["verdict"], answer["causes"]) == ("cause", ["eval-batch"])
-    assert answer["setting"] == {"batch": 2, "eval-batch": 6}
-    assert len(answer["trials"]) == 6
-    # It fails where the batch is made, between phases: the traceback says of which.
-    assert [trial["phase"] for trial in answer["trials"][:2]] == ["eval", "eval"]
-    assert not any("eval" in sentence for sentence in answer["not_tested"])
-
-
-def test_the_optimizer(tmp_path):
-    """Weight and gradient are 40 MiB; 55 hold no more than that: adamw needs 80, momentum 60."""
-    answer, _ = bisect(
-        tmp_path,
-        "--param batch=2,1 --param opt=adamw|sgd -- --seq 256 --weight 20 --batch {batch} --opt {opt}",
-        script="train.py",
-        OOMPH_CPU_CAPACITY="55MiB",
-    )
-    assert (answer["verdict"], answer["causes"]) == ("cause", ["opt"])
-    assert answer["setting"] == {"batch": 2, "opt": "sgd"}
-    assert settings(answer, "batch", "opt") == [(2, "adamw"), (1, "adamw"), (1, "sgd"), (2, "sgd")]
-    assert {trial["phase"] for trial in answer["trials"][:2]} == {"optimizer"}
-
-
-def test_a_leak(tmp_path):
-    """4 MiB stay after each step; of 100 MiB the batch takes 40, or 20 with a batch of 1, where it fails later."""
-    answer, _ = bisect(
-        tmp_path,
-        "--param batch=2,1 --param seq=10240:1024 -- --batch {batch} --seq {seq} --keep 4",
-        script="train.py",
-        OOMPH_CPU_CAPACITY="100MiB",
-    )
-    assert (answer["verdict"], answer["causes"], answer["setting"]) == ("leak", [], None)
-    assert [trial["growth_bytes"] for trial in answer["trials"]] == [4 * MIB, 4 * MIB]
-    assert "4.00 MiB a step" in answer["summary"]
-    assert answer["lines"] == []
+@pytest.mark.parametrize(
+    "isolated",
+    [planted.the_context, planted.the_evaluation_batch, planted.the_optimizer, planted.a_leak],
+    ids=["context", "evaluation", "optimizer", "leak"],
+)
+def test_another_cause(tmp_path, isolated):
+    isolated(tmp_path, "local")
 
 
 def test_eight_ranks_under_torchrun(tmp_path):

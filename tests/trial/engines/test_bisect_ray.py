@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.trial import planted
 from tests.trial.bisecting import bisect, outcomes, settings
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a CPU whose memory has a limit")
@@ -32,6 +33,22 @@ def test_a_batch_that_fits_is_found_under_ray(tmp_path):
     assert all(trial["known_by"] == "records" for trial in answer["trials"])
     assert "trial 4: batch=6: fits" in said
     assert "raylet" not in said
+
+
+@needs("ray")
+@pytest.mark.parametrize(
+    "isolated",
+    [
+        planted.the_context,
+        planted.the_evaluation_batch,
+        planted.the_optimizer,
+        planted.a_leak,
+    ],
+    ids=["context", "evaluation", "optimizer", "leak"],
+)
+def test_a_cause_is_isolated_under_ray(tmp_path, isolated):
+    """By the same trials as under local processes, one for one."""
+    isolated(tmp_path, "ray")
 
 
 @needs("submitit")
