@@ -37,7 +37,7 @@ _WRITTEN_OVER = "its files were kept until the next failure"
 #: An exception that comes so much later is not the one of the request that the observer told of.
 _TOGETHER_SECONDS = 60.0
 _MARK = "_oomph_seen"
-_OURS = f"{os.sep}oomph{os.sep}"
+_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 class Failures:
@@ -260,7 +260,7 @@ def stacks() -> str:
         if name.startswith("oomph"):
             continue
         frames_there = traceback.extract_stack(frames[ident])
-        while frames_there and _OURS in frames_there[-1].filename:
+        while frames_there and os.path.realpath(frames_there[-1].filename).startswith(_OURS):
             frames_there.pop()
         text = "".join(frames_there.format())
         parts.append(f"Thread {name} (most recent call last):\n{text}")
