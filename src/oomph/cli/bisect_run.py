@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from oomph.cli.fan_out import engine_options
 from oomph.cli.output import check_target, emit, one_line, write_file
 from oomph.errors import UsageError
 from oomph.units import size_given
@@ -52,7 +53,7 @@ def run(request: Request) -> int:
     search = _search(request, template)
     name = request.name or name_of(template.command, search)
     folder = folder_named(Path(request.folder or FOLDER), name).absolute()
-    options = _engine_options(request.engine_options)
+    options = engine_options(request.engine_options)
     _startable(request, template)
     kept: list[int] = []
     with State(folder, search, fresh=request.fresh) as state, _terminated():
@@ -236,16 +237,6 @@ def _guess(request: Request) -> Guess:
     from oomph.trial.planned import planned_by
 
     return Guess(planned_by(plan(list(request.jobs), replay=False).job))
-
-
-def _engine_options(given: tuple[str, ...]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key.isidentifier():
-            raise UsageError(f"--engine-option {text[:60]!r}: give KEY=VALUE.")
-        options[key] = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value
-    return options
 
 
 def _kept_note(kept: list[int]) -> tuple[str, ...]:
